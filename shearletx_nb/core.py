@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['relative_error', 'test_near', 'generator', 'progress_bar', 'atomic_path', 'digest', 'environment', 'Run']
 
-# %% ../nbs/00_core.ipynb #3c46972b
+# %% ../nbs/00_core.ipynb #56fa071e
 import contextlib, hashlib, importlib.metadata, json, os, platform, subprocess, tempfile, time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-# %% ../nbs/00_core.ipynb #70111357
+# %% ../nbs/00_core.ipynb #8ef9c558
 def relative_error(a:Tensor, # any array of numbers
                    b:Tensor, # the reference, of the same shape
                   )->float:  # max|a-b| / max|b|, or max|a-b| where b is zero
@@ -28,7 +28,7 @@ def relative_error(a:Tensor, # any array of numbers
     scale = b.abs().max().item()
     return (a-b).abs().max().item() / (scale or 1.)
 
-# %% ../nbs/00_core.ipynb #9dbf7dbe
+# %% ../nbs/00_core.ipynb #86109e00
 def test_near(a:Tensor,         # what was computed
               b:Tensor,         # what it should be
               rtol:float=1e-6,  # allowed deviation, relative to the largest |b|
@@ -40,7 +40,7 @@ def test_near(a:Tensor,         # what was computed
     limit = atol + rtol*b_max
     if not error <= limit: raise AssertionError(f"largest deviation {error:.3g} exceeds {limit:.3g}")
 
-# %% ../nbs/00_core.ipynb #cc69313a
+# %% ../nbs/00_core.ipynb #d2e57e15
 def generator(seed:int,                 # the user's seed
               *place:int,               # where the draw happens: picture, step, ...
               device:str|torch.device="cpu",
@@ -49,7 +49,7 @@ def generator(seed:int,                 # the user's seed
     mixed = np.random.SeedSequence([seed, len(place), *place]).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(mixed) >> 1)
 
-# %% ../nbs/00_core.ipynb #cedc06da
+# %% ../nbs/00_core.ipynb #3c13087d
 def progress_bar(items:Iterable|None=None,  # what to iterate over; None for a bar moved by hand
                  progress:bool|None=None,   # None: shown unless the environment variable CI is set
                  **options,                 # passed to tqdm: total, desc, unit, ...
@@ -58,7 +58,7 @@ def progress_bar(items:Iterable|None=None,  # what to iterate over; None for a b
     shown = not os.environ.get("CI") if progress is None else progress
     return tqdm(items, disable=not shown, **options)
 
-# %% ../nbs/00_core.ipynb #a92158cd
+# %% ../nbs/00_core.ipynb #61f296be
 @contextlib.contextmanager
 def atomic_path(path:str|Path,      # the final name
                )->Iterator[Path]:   # a temporary name in the same folder, with the same suffix, to write to
@@ -75,19 +75,19 @@ def atomic_path(path:str|Path,      # the final name
         os.replace(partial, path)
     finally: partial.unlink(missing_ok=True)
 
-# %% ../nbs/00_core.ipynb #12ba6267
+# %% ../nbs/00_core.ipynb #9c008f9b
 def digest(path:str|Path,   # a file
           )->str:           # 64 hexadecimal digits
     "SHA-256 of a file."
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
-# %% ../nbs/00_core.ipynb #a49acdfc
+# %% ../nbs/00_core.ipynb #236789c3
 def _version(package:str)->str|None:
     "The installed version, or None."
     try: return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError: return None
 
-# %% ../nbs/00_core.ipynb #47d3b7a5
+# %% ../nbs/00_core.ipynb #3d831b8b
 def environment()->dict: # versions, hardware and commit; no path, no user, no host name
     "The circumstances that a result may depend on."
     source = Path(__file__).parent if "__file__" in globals() else None
@@ -97,7 +97,7 @@ def environment()->dict: # versions, hardware and commit; no path, no user, no h
                 cores=os.cpu_count(), threads=torch.get_num_threads(), gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
                 packages={p: v for p in packages if (v := _version(p))})
 
-# %% ../nbs/00_core.ipynb #abe85329
+# %% ../nbs/00_core.ipynb #49dd6642
 class Run:
     "The folder of one experiment: figures, rows and the manifest of how they came to be."
     def __init__(self,
