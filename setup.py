@@ -22,7 +22,7 @@ setup(
     python_requires=f">={cfg['min_python']},<3.13",
     install_requires=cfg["requirements"].split(),
     extras_require={"dev": cfg["dev_requirements"].split()},
-    entry_points={"nbdev": [f"{cfg['lib_path']}={cfg['lib_path']}._modidx:d"]},
+    entry_points={"console_scripts": ["shearletx=shearletx_nb.cli:main"], "nbdev": [f"{cfg['lib_path']}={cfg['lib_path']}._modidx:d"]},
     classifiers=[
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Science/Research",

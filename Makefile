@@ -1,0 +1,32 @@
+# make figures | test | check | bench | lab | lock, each complete from a fresh clone. VENV=path puts the environment elsewhere, PYTHON=python3.12 picks an interpreter.
+VENV ?= .venv
+PYTHON ?= python3
+PROFILE ?= quick
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+RUN := PATH="$(abspath $(BIN)):$$PATH"
+
+.PHONY: figures test check bench lab lock
+figures: $(READY)
+	$(RUN) shearletx reproduce --profile $(PROFILE)
+
+test: check
+	$(RUN) CI=true nbdev_test --path nbs --do_print
+	$(RUN) CI=true pytest -q --nbval nbs/index.ipynb tests
+
+check: $(READY)
+	$(RUN) ruff check .
+	$(RUN) pytest -q tests/test_house.py
+
+lab: $(READY)
+	$(RUN) jupyter lab nbs/index.ipynb
+
+lock: $(READY)
+	$(RUN) uv pip compile --universal --upgrade --python-version 3.10 --no-annotate --no-header --quiet --extra dev --output-file requirements.lock setup.py
+
+# Installed again only when the lock or the package's own description changed.
+$(READY): requirements.lock settings.ini setup.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@

@@ -1,0 +1,124 @@
+"The rules of the house: what `make check` asks of the repository itself."
+import ast, json, os, re, shutil, subprocess, sys
+from pathlib import Path
+
+import nbformat, pytest, yaml
+
+root = Path(__file__).parents[1]
+notebooks = sorted(p for p in (root/"nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+experiments = [p for p in notebooks if p.parent.name == "experiments"]
+numbered = [p for p in notebooks if re.match(r"\d\d_", p.name) and p not in experiments]
+
+
+def copied(folder:Path)->Path:
+    "A copy of what nbdev reads and writes."
+    for name in ("nbs", "shearletx_nb"): shutil.copytree(root/name, folder/name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    for name in ("settings.ini", "setup.py", "README.md"): shutil.copy(root/name, folder/name)
+    return folder
+
+
+def nbdev(command:str, folder:Path, *arguments:str)->None:
+    "Run one of nbdev's commands in a folder."
+    program = Path(sys.executable).parent/command
+    subprocess.run([program, *arguments], cwd=folder, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(folder)})
+
+
+def files(folder:Path, pattern:str)->dict[str, str]:
+    "Texts by relative path."
+    return {p.relative_to(folder).as_posix(): p.read_text(encoding="utf-8") for p in folder.rglob(pattern) if ".ipynb_checkpoints" not in p.parts}
+
+
+def test_package_is_what_the_notebooks_export(tmp_path):
+    "No module was edited by hand, and none was forgotten."
+    nbdev("nbdev_export", copied(tmp_path))
+    exported, committed = files(tmp_path/"shearletx_nb", "*.py"), files(root/"shearletx_nb", "*.py")
+    differing = sorted(n for n in exported.keys() | committed.keys() if exported.get(n) != committed.get(n))
+    assert not differing, f"{differing} differ from nbs/: edit the notebooks and run nbdev_export"
+
+
+def test_notebooks_are_clean(tmp_path):
+    "nbdev_clean has nothing left to do."
+    nbdev("nbdev_clean", copied(tmp_path))
+    cleaned, committed = files(tmp_path/"nbs", "*.ipynb"), files(root/"nbs", "*.ipynb")
+    dirty = sorted(n for n in committed if cleaned[n] != committed[n])
+    assert not dirty, f"run nbdev_clean: {dirty}"
+
+
+@pytest.mark.parametrize("path", experiments, ids=lambda p: p.stem)
+def test_experiments_have_parameters(path):
+    "Without the tag, papermill only warns and the defaults win."
+    tagged = [c for c in nbformat.read(path, 4).cells if "parameters" in c.metadata.get("tags", [])]
+    assert len(tagged) == 1, f"{path.name} needs exactly one cell with the tag parameters, it has {len(tagged)}"
+    names = {t.id for node in ast.parse(tagged[0].source).body if isinstance(node, ast.Assign) for t in ast.walk(node) if isinstance(t, ast.Name) and isinstance(t.ctx, ast.Store)}
+    assert {"profile", "out", "seed"} <= names, f"{path.name} must take profile, out and seed"
+    for profile in (root/"nbs/experiments/profiles").glob("*.yaml"):
+        unknown = set((yaml.safe_load(profile.read_text()) or {}).get(path.stem, {})) - names
+        assert not unknown, f"{profile.name} sets {unknown}, which {path.name} does not take"
+
+
+def test_profiles_name_existing_experiments():
+    "A profile's key that matches no notebook is a typing error."
+    for profile in (root/"nbs/experiments/profiles").glob("*.yaml"):
+        unknown = set(yaml.safe_load(profile.read_text()) or {}) - {p.stem for p in experiments}
+        assert not unknown, f"{profile.name} names {unknown}"
+
+
+def imports(source:str)->set[str]:
+    "The modules of this package that a cell imports."
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import): found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "shearletx_nb": found |= {f"shearletx_nb.{a.name}" for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module: found.add(node.module)
+    return {name.split(".")[1] for name in found if name.startswith("shearletx_nb.")}
+
+
+def code(path:Path)->list[str]:
+    "The Python cells of a notebook, without its magics."
+    cells = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
+    return ["\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))) for source in cells]
+
+
+@pytest.mark.parametrize("path", numbered, ids=lambda p: p.stem)
+def test_imports_only_from_lower_numbers(path):
+    "The numbers are a topological order."
+    number = {p.stem[3:]: int(p.stem[:2]) for p in numbered}
+    for module in set().union(*map(imports, code(path))) - {"_modidx"}:
+        assert number[module] < number[path.stem[3:]] or module == path.stem[3:] == "all", f"{path.name} imports {module}, which has no lower number"
+
+
+@pytest.mark.parametrize("path", notebooks, ids=lambda p: p.stem)
+def test_notebooks_are_small_and_executed(path):
+    "They read well on a forge: outputs are there, no error among them, under 1 MB."
+    assert path.stat().st_size < 1_000_000
+    outputs = [o for c in nbformat.read(path, 4).cells for o in c.get("outputs", [])]
+    assert not [o for o in outputs if o.output_type == "error"]
+    assert path in experiments or path.stem == "99_all" or outputs, f"{path.name} was committed without outputs"
+
+
+def tracked()->list[Path]:
+    "The files under version control."
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [root/n for n in names if n and (root/n).is_file()]
+
+
+def test_no_machine_paths():
+    "Nothing under version control names a folder of the machine it was made on."
+    pattern = re.compile(rb"/(?:tmp|root|work|home/\w+|Users/\w+|site-packages)/")
+    found = [p.relative_to(root).as_posix() for p in tracked() if p.suffix in {".ipynb", ".py", ".json", ".md", ".csv", ".yaml", ".yml", ".ini", ".toml"}
+             and p != Path(__file__) and pattern.search(p.read_bytes())]
+    assert not found, f"machine paths in {found}"
+
+
+def test_lock_has_no_addresses():
+    "Names and versions only."
+    lines = [line for line in (root/"requirements.lock").read_text().splitlines() if line and not line.startswith("#")]
+    assert all(re.match(r"[A-Za-z0-9._-]+==[^\s/]+( ; .+)?$", line) for line in lines)
+
+
+def test_manifests_say_how_figures_came_to_be():
+    "Every folder of figures has a manifest with its circumstances."
+    for folder in (p for p in (root/"figures").glob("*") if p.is_dir()):
+        manifest = json.loads((folder/"manifest.json").read_text())
+        assert {"experiment", "parameters", "seconds", "environment"} <= manifest.keys()
+        assert all((folder/name).is_file() for name in manifest["files"])
