@@ -2,6 +2,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 PROFILE ?= quick
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUN := PATH="$(abspath $(BIN)):$$PATH"
@@ -11,7 +12,7 @@ figures: $(READY)
 	$(RUN) shearletx reproduce --profile $(PROFILE)
 
 test: check
-	$(RUN) CI=true nbdev_test --path nbs --do_print
+	$(RUN) CI=true OMP_NUM_THREADS=1 nbdev_test --path nbs --n_workers $(JOBS) --do_print
 	$(RUN) CI=true pytest -q --nbval nbs/index.ipynb tests
 
 check: $(READY)
