@@ -19,6 +19,9 @@ check: $(READY)
 	$(RUN) ruff check .
 	$(RUN) pytest -q tests/test_house.py
 
+bench: $(READY)
+	$(RUN) python tests/benchmark.py
+
 lab: $(READY)
 	$(RUN) jupyter lab nbs/index.ipynb
 

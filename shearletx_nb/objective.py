@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'Protocol', 'concrete', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms',
            'Objective']
 
-# %% ../nbs/21_objective.ipynb #e3a9eebf
+# %% ../nbs/21_objective.ipynb #e7f85fbe
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #476b897a
+# %% ../nbs/21_objective.ipynb #8c8690d2
 @dataclass(frozen=True)
 class Protocol:
     "The choices of a mask explanation that the paper's text and the published code make differently."
@@ -37,20 +37,20 @@ class Protocol:
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #63791593
+# %% ../nbs/21_objective.ipynb #21fb15a3
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #f5155beb
+# %% ../nbs/21_objective.ipynb #aac4fea4
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #9ba3f83a
+# %% ../nbs/21_objective.ipynb #d36e9758
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #dd3ad0d0
+# %% ../nbs/21_objective.ipynb #dd85a3cb
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, mean and noise are synthesised apart."
     def __init__(self,
@@ -102,7 +102,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #51184e1b
+# %% ../nbs/21_objective.ipynb #498c5cf5
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, antithetic:bool=True, clamp:bool=False, separate:bool=False):
@@ -133,13 +133,13 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #ff69a86c
+# %% ../nbs/21_objective.ipynb #6145a487
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
              kind:str="probability",
              clamp:bool=False,     # of the samples to [0,1]
-             max_samples_per_pass:int=16,
+             max_samples_per_pass:int=8,
             )->tuple[Tensor, Tensor, Tensor]: # mean probability (P,), fidelity term (P,), its gradient (P,S,C,H,W)
     "How well the class is kept, averaged over the samples, and its gradient with respect to them."
     P, S = images.shape[:2]
@@ -156,7 +156,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p.mean(dim=1), term.mean(dim=1), gradient.div_(S)
 
-# %% ../nbs/21_objective.ipynb #6d339f6e
+# %% ../nbs/21_objective.ipynb #35e70c87
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -167,7 +167,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #9c53ba28
+# %% ../nbs/21_objective.ipynb #fd6d99e1
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -176,7 +176,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #3627502f
+# %% ../nbs/21_objective.ipynb #5c69e34b
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,
@@ -189,7 +189,7 @@ class Objective:
                  protocol:Protocol=PAPER,
                  seed:int=0,
                  pictures:range|list[int]|None=None, # their places in the whole batch, which determine the noise
-                 max_samples_per_pass:int=16,
+                 max_samples_per_pass:int=8,
                 ):
         self.T, self.model, self.x, self.target, self.lambda1, self.lambda2, self.samples = T, model, x, target, lambda1, lambda2, samples
         self.protocol, self.seed, self.pictures, self.max_samples_per_pass = concrete(protocol, T), seed, pictures or range(len(x)), max_samples_per_pass

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OptimisedMask', 'Plateau', 'optimise_mask']
 
-# %% ../nbs/22_optimise.ipynb #698ad204
+# %% ../nbs/22_optimise.ipynb #61ddc884
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from .core import progress_bar
 from .objective import PAPER, Objective, Protocol, Terms
 from .representation import Representation
 
-# %% ../nbs/22_optimise.ipynb #b52421c1
+# %% ../nbs/22_optimise.ipynb #89eb4e00
 @dataclass
 class OptimisedMask:
     "Masks and how they came to be."
@@ -26,7 +26,7 @@ class OptimisedMask:
     steps:Tensor              # (B,) steps done
     finished:Tensor           # (B,) False where the run was interrupted
 
-# %% ../nbs/22_optimise.ipynb #be42a8cf
+# %% ../nbs/22_optimise.ipynb #2301479e
 @dataclass(frozen=True)
 class Plateau:
     "A rule to stop on: no more gain than `tolerance` over `patience` steps."
@@ -38,7 +38,7 @@ class Plateau:
         if len(values) < 2*self.patience: return False
         return (values[-self.patience:].mean()-values[-2*self.patience:-self.patience].mean()).item() < self.tolerance
 
-# %% ../nbs/22_optimise.ipynb #4040a0e7
+# %% ../nbs/22_optimise.ipynb #be33a297
 def _optimise_group(objective:Objective,
                     m:Tensor,                    # (P,*coefficient_shape), changed in place
                     record:dict[str, Tensor],    # (steps,P) each, filled
@@ -65,7 +65,7 @@ def _optimise_group(objective:Objective,
         if not running.any(): break
     return done
 
-# %% ../nbs/22_optimise.ipynb #134741f6
+# %% ../nbs/22_optimise.ipynb #1bdb5c0d
 def optimise_mask(T:Representation,
                   model:nn.Module,                # pictures to logits
                   x:Tensor,                       # (B,C,H,W)
@@ -73,7 +73,7 @@ def optimise_mask(T:Representation,
                   *, lambda1:float=1., lambda2:float=2., steps:int=300, samples:int=16, lr:float=.1, betas:tuple[float, float]=(.9, .999),
                   protocol:Protocol=PAPER, seed:int=0,
                   initial:Tensor|float=1.,        # the mask to start from
-                  max_samples_per_pass:int=16,    # bounds the memory
+                  max_samples_per_pass:int=8,     # bounds the memory
                   plateau:Plateau|None=None,      # stop early
                   callback:Callable[[int, Tensor, Terms], object]|None=None, # called after each step with step, masks and terms of the group
                   progress:bool|None=None,

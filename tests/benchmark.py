@@ -1,0 +1,134 @@
+"""What things cost, as ratios within one run: `make bench`.
+
+Each row is measured in a process of its own, alternating with its yardstick, so that both see the same machine; medians are
+reported, and the peak memory of the process. Seconds differ between machines, ratios hardly.
+"""
+import argparse, json, os, resource, statistics, subprocess, sys, time, warnings
+from pathlib import Path
+
+import nbformat, torch
+
+root = Path(__file__).parents[1]
+
+
+def from_notebook(notebook:str, name:str, **names)->object:
+    "A definition out of a test cell of a notebook: the slow twins stand where the reader sees them."
+    cells = nbformat.read(root/"nbs"/f"{notebook}.ipynb", 4).cells
+    source = next(c.source for c in cells if c.cell_type == "code" and c.source.startswith((f"def {name}(", f"class {name}:")))
+    exec(source, names)
+    return names[name]
+
+
+def alternate(jobs:dict, rounds:int)->dict[str, float]:
+    "Median seconds of each job, run in turns after one warm-up."
+    seconds = {name: [] for name in jobs}
+    for i in range(rounds+1):
+        for name, job in jobs.items():
+            started = time.perf_counter()
+            job()
+            if i: seconds[name].append(time.perf_counter()-started)
+    return {name: statistics.median(s) for name, s in seconds.items()}
+
+
+def peak_mb()->float:
+    "The largest memory of this process so far."
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+
+
+def setting(size:int):
+    "A photograph, the default classifier and the predicted class."
+    from shearletx_nb.classifiers import load_classifier
+    from shearletx_nb.images import sample_images
+    model, x = load_classifier("efficientnet_lite0"), sample_images(size, 14).images[13:]
+    return model, x, model(x).argmax(dim=-1)
+
+
+def representation(method:str, size:int):
+    "The representation of a mask explainer."
+    from shearletx_nb import explainers
+    return getattr(explainers, method)("efficientnet_lite0").representation((size, size))
+
+
+def mask_step(method:str, kind:str, size:int, samples:int, rounds:int)->dict:
+    "One optimisation step of an explainer, by the engine or by the plain twin, beside the classifier's own passes."
+    from shearletx_nb import explainers, objective
+    model, x, target = setting(size)
+    explainer = getattr(explainers, method)(model)
+    o = objective.Objective(representation(method, size), model, x, target, explainer.lambda1, explainer.lambda2, samples)
+    m = torch.full((1, *o.T.coefficient_shape), .5)
+    gradient, images = torch.empty_like(m), torch.rand(1, samples, *x.shape[1:])
+    if kind == "engine":
+        adam = torch.optim.Adam([m], lr=1e-9, maximize=True, fused=True)
+        def step(): o(m, 0, gradient); m.grad = gradient; adam.step(); m.clamp_(0, 1)
+    else:
+        from shearletx_nb.images import to_grey
+        twin = from_notebook("21_objective", "plain_twin", torch=torch, to_grey=to_grey)
+        def step(): twin(o, m)
+    return alternate({"classifier": lambda: objective.fidelity(model, images, target), kind: step}, rounds)
+
+
+def build(rounds:int, **_)->dict:
+    "The filters of the 256×256 system, ours and pyshearlab_mind's."
+    import pyshearlab_mind
+    from shearletx_nb.shearlet_filters import shearlet_filters
+    ours = getattr(shearlet_filters, "__wrapped__", shearlet_filters)
+    return alternate({"oracle": lambda: pyshearlab_mind.SLgetShearletSystem2D(0, 256, 256, 4), "ours": lambda: ours((256, 256))}, rounds)
+
+
+def transform(kind:str, rounds:int, **_)->dict:
+    "Analysis and synthesis of one colour picture, by real FFTs or by plain complex ones."
+    import numpy as np
+    from shearletx_nb.shearlet import Shearlet
+    from shearletx_nb.shearlet_filters import full_spectrum
+    T, x = Shearlet((256, 256)), torch.rand(3, 256, 256)
+    if kind == "plain":
+        T = from_notebook("13_shearlet", "PlainTwin", torch=torch, np=np, full_spectrum=full_spectrum)(T.system)
+        T.psi, T.weights = T.psi.to(torch.complex64), T.weights.float()
+    return alternate({"analyse": lambda: T.analyse(x), "synthesise": lambda c=T.analyse(x): T.synthesise(c)}, rounds)
+
+
+def measure(row:str, options:argparse.Namespace)->dict:
+    "One row, in a process of its own."
+    command = [sys.executable, __file__, "--row", row, "--size", str(options.size), "--samples", str(options.samples), "--rounds", str(options.rounds)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "CI": "true"}).stdout.splitlines()[-1])
+
+
+def run_row(row:str, options:argparse.Namespace)->dict:
+    "What the child process does."
+    what, _, kind = row.partition(":")
+    torch.rand(8) @ torch.rand(8)
+    before = peak_mb()
+    if what == "build": seconds = build(options.rounds)
+    elif what == "transform": seconds = transform(kind, options.rounds)
+    else: seconds = mask_step(what, kind, options.size, options.samples, options.rounds)
+    return dict(seconds=seconds, peak_mb=peak_mb(), above_mb=peak_mb()-before)
+
+
+def report(options:argparse.Namespace)->None:
+    "Print the ratios."
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; medians of {options.rounds} rounds, alternating with the yardstick\n")
+    s = measure("build", options)["seconds"]
+    print(f"shearlet system 256×256, 49 filters: {1e3*s['ours']:.0f} ms, pyshearlab_mind {1e3*s['oracle']:.0f} ms: {s['oracle']/s['ours']:.1f} times faster")
+    fast, plain = measure("transform:fast", options), measure("transform:plain", options)
+    for name in ("analyse", "synthesise"):
+        a, b = fast["seconds"][name], plain["seconds"][name]
+        print(f"{name:10} 3×256×256: {1e3*a:.0f} ms, plain complex FFTs {1e3*b:.0f} ms: {b/a:.1f} times faster")
+    print(f"memory of the transforms: {fast['above_mb']:.0f} MB, plain {plain['above_mb']:.0f} MB: {fast['above_mb']/plain['above_mb']:.2f} of it\n")
+    print(f"one step at {options.size}×{options.size}, {options.samples} samples, EfficientNet-Lite0\n{'':12} {'twin':>8} : {'engine':>7} : classifier  (times of the classifier's passes)   peak MB, twin / engine")
+    for method in options.methods:
+        twin, engine = measure(f"{method}:twin", options), measure(f"{method}:engine", options)
+        a, b = twin["seconds"]["twin"]/twin["seconds"]["classifier"], engine["seconds"]["engine"]/engine["seconds"]["classifier"]
+        print(f"{method:12} {a:8.2f} : {b:7.2f} : 1           engine {engine['seconds']['engine']:.2f} s a step         {twin['peak_mb']:.0f} / {engine['peak_mb']:.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--samples", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--methods", nargs="*", default=["ShearletX", "WaveletX", "PixelMask"])
+    options = parser.parse_args()
+    if options.row: print(json.dumps(run_row(options.row, options)))
+    else: report(options)
