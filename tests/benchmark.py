@@ -84,7 +84,8 @@ def transform(kind:str, rounds:int, **_)->dict:
     if kind == "plain":
         T = from_notebook("13_shearlet", "PlainTwin", torch=torch, np=np, full_spectrum=full_spectrum)(T.system)
         T.psi, T.weights = T.psi.to(torch.complex64), T.weights.float()
-    return alternate({"analyse": lambda: T.analyse(x), "synthesise": lambda c=T.analyse(x): T.synthesise(c)}, rounds)
+    c = T.analyse(x)
+    return alternate({"analyse": lambda: T.analyse(x), "synthesise": lambda: T.synthesise(c)}, rounds)
 
 
 def measure(row:str, options:argparse.Namespace)->dict:
@@ -114,11 +115,12 @@ def report(options:argparse.Namespace)->None:
         a, b = fast["seconds"][name], plain["seconds"][name]
         print(f"{name:10} 3×256×256: {1e3*a:.0f} ms, plain complex FFTs {1e3*b:.0f} ms: {b/a:.1f} times faster")
     print(f"memory of the transforms: {fast['above_mb']:.0f} MB, plain {plain['above_mb']:.0f} MB: {fast['above_mb']/plain['above_mb']:.2f} of it\n")
-    print(f"one step at {options.size}×{options.size}, {options.samples} samples, EfficientNet-Lite0\n{'':12} {'twin':>8} : {'engine':>7} : classifier  (times of the classifier's passes)   peak MB, twin / engine")
+    print(f"one step at {options.size}×{options.size}, {options.samples} samples, EfficientNet-Lite0, in units of the classifier's own forward and backward pass")
+    print(f"{'':12} {'twin':>8} : {'engine':>7} : classifier     engine, s a step     peak MB, twin / engine")
     for method in options.methods:
         twin, engine = measure(f"{method}:twin", options), measure(f"{method}:engine", options)
         a, b = twin["seconds"]["twin"]/twin["seconds"]["classifier"], engine["seconds"]["engine"]/engine["seconds"]["classifier"]
-        print(f"{method:12} {a:8.2f} : {b:7.2f} : 1           engine {engine['seconds']['engine']:.2f} s a step         {twin['peak_mb']:.0f} / {engine['peak_mb']:.0f}", flush=True)
+        print(f"{method:12} {a:8.2f} : {b:7.2f} : 1 {engine['seconds']['engine']:24.2f} {twin['peak_mb']:22.0f} / {engine['peak_mb']:.0f}", flush=True)
 
 
 if __name__ == "__main__":
