@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = []
 
-# %% ../nbs/99_all.ipynb #0ae2c754
+# %% ../nbs/99_all.ipynb #6e3923bb
 import importlib
 
 from ._modidx import d
 
-# %% ../nbs/99_all.ipynb #fc4d7b50
+# %% ../nbs/99_all.ipynb #1ec1f0a4
 __all__ = []
 for _name in sorted(d["syms"]):
     if _name in ("shearletx_nb.all", "shearletx_nb.cli"): continue

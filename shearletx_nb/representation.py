@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Band', 'Representation', 'Pixels', 'check_laws']
 
-# %% ../nbs/10_representation.ipynb #6701ad1f
+# %% ../nbs/10_representation.ipynb #beb2a0e5
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .core import generator, relative_error
 
-# %% ../nbs/10_representation.ipynb #98c125cc
+# %% ../nbs/10_representation.ipynb #69afad2d
 @dataclass(frozen=True)
 class Band:
     "The address of a group of coefficients."
@@ -36,7 +36,7 @@ class Band:
         "The number of its coefficients."
         return math.prod(self.shape)
 
-# %% ../nbs/10_representation.ipynb #3b4fa6fb
+# %% ../nbs/10_representation.ipynb #611ed6db
 class _Checks:
     "The part of a representation that refuses bad input."
     def check(self, x:Tensor,               # pictures or coefficients
@@ -62,7 +62,7 @@ class _Checks:
         "Raise a ValueError unless `c` is good for `synthesise`."
         return self.check(c, self.coefficient_shape, finite)
 
-# %% ../nbs/10_representation.ipynb #ec38d929
+# %% ../nbs/10_representation.ipynb #cb81699f
 class _Layout:
     "The part of a representation that knows where the bands lie."
     @property
@@ -84,9 +84,14 @@ class _Layout:
         if len(self.coefficient_shape) > 1: return torch.stack(bands, -len(self.coefficient_shape))
         return torch.cat([c.flatten(-len(b.shape)) for c, b in zip(bands, self.bands)], -1)
 
-# %% ../nbs/10_representation.ipynb #6b6531d8
+# %% ../nbs/10_representation.ipynb #082cfe2c
 class _Streaming:
     "The part of a representation that works band by band."
+    @property
+    def bands_held(self)->int:
+        "How many bands `synthesise_bands` looks at before it is done with the first of them."
+        return len(self.bands)
+
     def analyse_bands(self, x:Tensor,       # (..., H, W)
                      )->Iterator[Tensor]:   # one (..., *band.shape) after the other
         "`analyse`, one band at a time."
@@ -102,7 +107,7 @@ class _Streaming:
         "`adjoint`, one band at a time."
         yield from self.split(self.adjoint(y))
 
-# %% ../nbs/10_representation.ipynb #3321fdc5
+# %% ../nbs/10_representation.ipynb #27610415
 class Representation(_Checks, _Layout, _Streaming, nn.Module):
     "A linear map of pictures to coefficients, with a left inverse; subclasses define `analyse`, `synthesise` and `adjoint`."
     def __init__(self,
@@ -123,7 +128,7 @@ class Representation(_Checks, _Layout, _Streaming, nn.Module):
     def forward(self, x:Tensor)->Tensor: return self.analyse(x)
     def extra_repr(self)->str: return f"shape={self.shape}, coefficient_shape={self.coefficient_shape}, bands={len(self.bands)}"
 
-# %% ../nbs/10_representation.ipynb #eead4367
+# %% ../nbs/10_representation.ipynb #5ebb03ca
 class Pixels(Representation):
     "Pictures as they are: one coefficient a pixel."
     def __init__(self, shape:tuple[int,int]): # (H, W)
@@ -135,12 +140,12 @@ class Pixels(Representation):
     def synthesise(self, c:Tensor)->Tensor: return self.check_coefficients(c).squeeze(-3)
     def adjoint(self, y:Tensor)->Tensor: return self.check_image(y).unsqueeze(-3)
 
-# %% ../nbs/10_representation.ipynb #e0c74ee3
+# %% ../nbs/10_representation.ipynb #71850dde
 def _wrong(broken:bool)->float:
     "Infinitely wrong, or not at all."
     return math.inf if broken else 0.
 
-# %% ../nbs/10_representation.ipynb #6b86fe3c
+# %% ../nbs/10_representation.ipynb #49babcdd
 def _law_form(T, x, draw):
     "Shapes, dtype and device are as promised, and the input is left as it was."
     lead, c = x.shape[:-2], draw(T.coefficient_shape)
@@ -152,7 +157,7 @@ def _law_form(T, x, draw):
         yield f"{name}: shape {tuple(result.shape)} for {(*lead, *trailing)}", _wrong(result.shape != (*lead, *trailing))
         yield f"{name}: input changed", _wrong(not argument.equal(before))
 
-# %% ../nbs/10_representation.ipynb #58dbe1c1
+# %% ../nbs/10_representation.ipynb #3547d195
 def _law_bands(T, x, draw):
     "join(split(c)) is c, and the bands are views of the announced shapes."
     c = draw(T.coefficient_shape)
@@ -165,20 +170,20 @@ def _law_bands(T, x, draw):
     joined = T.join(iter(bands))
     yield "join after split", _wrong(joined.shape != c.shape or not joined.equal(c))
 
-# %% ../nbs/10_representation.ipynb #63507e96
+# %% ../nbs/10_representation.ipynb #86ea8848
 def _law_reconstruction(T, x, draw):
     "synthesise(analyse(x)) is x, for the picture and for noise."
     for name, y in (("picture", x), ("noise", draw(T.shape))):
         yield f"synthesise after analyse, {name}", relative_error(T.synthesise(T.analyse(y)), y)
 
-# %% ../nbs/10_representation.ipynb #6efce69a
+# %% ../nbs/10_representation.ipynb #711e6769
 def _law_linearity(T, x, draw, a=.75, b=-1.5):
     "Each of the three maps is linear."
     for name, y, z in (("analyse", x, draw(T.shape)), ("synthesise", draw(T.coefficient_shape), draw(T.coefficient_shape)), ("adjoint", x, draw(T.shape))):
         f = getattr(T, name)
         yield name, relative_error(f(a*y + b*z), a*f(y) + b*f(z))
 
-# %% ../nbs/10_representation.ipynb #d3e3921a
+# %% ../nbs/10_representation.ipynb #d220ec18
 def _law_batch(T, x, draw):
     "A picture's result is its own, whatever lies beside it and however it lies in memory."
     for name, trailing in (("analyse", T.shape), ("synthesise", T.coefficient_shape), ("adjoint", T.shape)):
@@ -190,12 +195,12 @@ def _law_batch(T, x, draw):
         strided = torch.stack([y, y], -1)[..., 0]
         yield f"{name}: memory layout", relative_error(f(strided), alone)
 
-# %% ../nbs/10_representation.ipynb #7f1e4384
+# %% ../nbs/10_representation.ipynb #8dc916f1
 def _inner(a:Tensor, b:Tensor)->float:
     "The inner product, summed in double precision."
     return (a.detach().double()*b.detach().double()).sum().item()
 
-# %% ../nbs/10_representation.ipynb #20e8488a
+# %% ../nbs/10_representation.ipynb #39a44d52
 def _law_adjoint(T, x, draw):
     "The adjoint identity, for random coefficients and pictures."
     for y in (x, draw(T.shape), draw(T.shape)):
@@ -204,15 +209,25 @@ def _law_adjoint(T, x, draw):
         scale = math.sqrt(_inner(Sc, Sc)*_inner(y, y)) or 1.
         yield "inner products", abs(_inner(Sc, y) - _inner(c, T.adjoint(y))) / scale
 
-# %% ../nbs/10_representation.ipynb #80f5213f
+# %% ../nbs/10_representation.ipynb #ed8b3292
+def _reused(T, c):
+    "The bands of `c`, each overwritten when the representation should be done with it."
+    held = []
+    for band in T.split(c):
+        held.append(band.clone())
+        if len(held) > T.bands_held: held.pop(0).fill_(torch.nan)
+        yield held[-1]
+
+# %% ../nbs/10_representation.ipynb #f8a9cb88
 def _law_streaming(T, x, draw):
     "The band-by-band maps equal the whole ones."
     c = draw(T.coefficient_shape)
     yield "analyse_bands", relative_error(T.join(T.analyse_bands(x)), T.analyse(x))
     yield "synthesise_bands", relative_error(T.synthesise_bands(b for b in T.split(c)), T.synthesise(c))
     yield "adjoint_bands", relative_error(T.join(T.adjoint_bands(x)), T.adjoint(x))
+    yield "synthesise_bands holds more than bands_held", relative_error(T.synthesise_bands(_reused(T, c)), T.synthesise(c))
 
-# %% ../nbs/10_representation.ipynb #45fbeeda
+# %% ../nbs/10_representation.ipynb #9d45da0c
 def _law_gradients(T, x, draw):
     "Autograd differentiates the three maps rightly."
     for name, start, end in (("analyse", T.shape, T.coefficient_shape), ("synthesise", T.coefficient_shape, T.shape), ("adjoint", T.shape, T.coefficient_shape)):
@@ -228,7 +243,7 @@ def _law_gradients(T, x, draw):
             one = y.detach().reshape(-1, *start)[0].clone().requires_grad_()
             yield f"{name}: gradcheck", _wrong(not torch.autograd.gradcheck(f, one, fast_mode=math.prod(T.shape) > 64, raise_exception=False))
 
-# %% ../nbs/10_representation.ipynb #2687aca6
+# %% ../nbs/10_representation.ipynb #23c409cf
 def check_laws(T:Representation,        # what is to be tested
                x:Tensor,                # (..., H, W) pictures, on the dtype and device to be tested
                rtol:float|None=None,    # None: 1e-12 in float64, 1e-5 in float32, 10 units in the last place otherwise

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['decompose_bands', 'recompose_bands', 'Shearlet']
 
-# %% ../nbs/13_shearlet.ipynb #f0db9123
+# %% ../nbs/13_shearlet.ipynb #b0016c5f
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from .representation import Band, Representation
 from .shearlet_filters import shearlet_filters
 
-# %% ../nbs/13_shearlet.ipynb #1cd4d5c3
+# %% ../nbs/13_shearlet.ipynb #b37b0d48
 def decompose_bands(x:Tensor,           # (..., H, W)
                     psi:Tensor,         # (K, H, W//2+1) real half spectra
                     v:Tensor|None=None, # (H, W//2+1) weight; None: 1
@@ -25,7 +25,7 @@ def decompose_bands(x:Tensor,           # (..., H, W)
     product = None if x_hat.requires_grad else torch.empty_like(x_hat)      # reused by all bands, unless autograd has to keep them apart
     for psi_k in psi: yield torch.fft.irfft2(torch.mul(x_hat, psi_k, out=product), s=x.shape[-2:], dim=(-2, -1))
 
-# %% ../nbs/13_shearlet.ipynb #7be32c88
+# %% ../nbs/13_shearlet.ipynb #30899115
 def recompose_bands(bands:Iterable[Tensor], # K times (..., H, W)
                     psi:Tensor,             # (K, H, W//2+1) real half spectra
                     v:Tensor|None=None,     # (H, W//2+1) weight; None: 1
@@ -39,7 +39,7 @@ def recompose_bands(bands:Iterable[Tensor], # K times (..., H, W)
     if count < len(psi): raise ValueError(f"{len(psi)} bands are needed, got {count}")
     return torch.fft.irfft2(total if v is None else total.mul_(v), s=shape, dim=(-2, -1))
 
-# %% ../nbs/13_shearlet.ipynb #0a7cdec5
+# %% ../nbs/13_shearlet.ipynb #6c63c4f0
 class _Decompose(torch.autograd.Function):
     "D_v on (..., H, W), all bands in one tensor (..., K, H, W)."
     @staticmethod
@@ -51,7 +51,7 @@ class _Decompose(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g): return _Recompose.apply(g, *ctx.saved_tensors), None, None
 
-# %% ../nbs/13_shearlet.ipynb #1eecfdb2
+# %% ../nbs/13_shearlet.ipynb #6023f6b0
 class _Recompose(torch.autograd.Function):
     "R_v on (..., K, H, W)."
     @staticmethod
@@ -61,7 +61,7 @@ class _Recompose(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g): return _Decompose.apply(g, *ctx.saved_tensors), None, None
 
-# %% ../nbs/13_shearlet.ipynb #a029ba46
+# %% ../nbs/13_shearlet.ipynb #eb189989
 class _Maps:
     "The transforms of `Shearlet`."
     def check(self, x, trailing, finite=True):
@@ -76,12 +76,14 @@ class _Maps:
         if not x.isfinite().all(): raise ValueError("the coefficients have NaN or infinite values, or overflow")
         return x
 
+    @property
+    def bands_held(self)->int: return 1
     def analyse_bands(self, x:Tensor)->Iterator[Tensor]: return decompose_bands(self.check_image(x, finite=False), self.psi)
     def adjoint_bands(self, y:Tensor)->Iterator[Tensor]: return decompose_bands(self.check_image(y, finite=False), self.psi, self.inverse_weights)
     def synthesise_bands(self, bands:Iterable[Tensor])->Tensor:
         return recompose_bands((self.check_image(c, finite=False) for c in bands), self.psi, self.inverse_weights)
 
-# %% ../nbs/13_shearlet.ipynb #527bf41e
+# %% ../nbs/13_shearlet.ipynb #04c6c615
 class _Addresses:
     "The bands of `Shearlet`, by address."
     def position(self, cone:int, # 1 or 2; 0 for the low-pass
@@ -105,21 +107,20 @@ class _Addresses:
         "The inverse of `normalise`."
         return self.check_coefficients(c, finite=False) * self.rms[:, None, None]
 
-# %% ../nbs/13_shearlet.ipynb #126c5bae
+# %% ../nbs/13_shearlet.ipynb #74973395
 class Shearlet(_Maps, _Addresses, Representation):
     "The digital shearlet transform: `analyse` takes (..., H, W) to (..., K, H, W), filters in ShearLab's order."
     def __init__(self,
                  shape:tuple[int,int],          # (H, W) of the pictures
-                 n_scales:int=4,                # the paper's 4
-                 shear_levels:Sequence[int]|None=None, # one a scale, coarse to fine; None: 1, 1, 2, 2, 3, ...
-                 full:bool=False,               # keep the outermost shears of cone 2
+                 n_scales:int=4, shear_levels:Sequence[int]|None=None, full:bool=False, # as for `shearlet_filters`
                  dtype:torch.dtype|None=None,   # of the buffers; None: torch's default
                  **filters,                     # directional_filter and scaling_filter, as for `shearlet_filters`
                 ):
         s = shearlet_filters(shape, n_scales, shear_levels, full, **filters)
         bands = [Band(f"cone {c} scale {j} shear {k}" if c else "low", j, s.shape, cone=c or None, shear=k if c else None) for c, j, k in s.index.tolist()]
         super().__init__(s.shape, (len(s), *s.shape), bands)
-        self.system = s; self.register_buffer("index", torch.tensor(s.index), persistent=False)
+        self.system, self.settings = s, dict(n_scales=n_scales, shear_levels=None if shear_levels is None else list(shear_levels), full=full, **filters)
+        self.register_buffer("index", torch.tensor(s.index), persistent=False)
         self._fill(dtype or torch.get_default_dtype())
 
     def _fill(self, dtype, device=None):

@@ -6,7 +6,7 @@
 __all__ = ['wavelet_modes', 'level_sides', 'max_levels', 'wavelet_bands', 'reconstruction_defect', 'analyse_levels',
            'synthesise_levels', 'Wavelet']
 
-# %% ../nbs/11_wavelet.ipynb #647c0afa
+# %% ../nbs/11_wavelet.ipynb #a601ea04
 import warnings
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .representation import Band, Representation
 
-# %% ../nbs/11_wavelet.ipynb #f3185cdd
+# %% ../nbs/11_wavelet.ipynb #e86fffa3
 try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")     # setuptools announces the end of pkg_resources at each import
@@ -27,12 +27,12 @@ try:
 except ImportError as error:
     raise ImportError('wavelets need three packages: pip install "pytorch_wavelets>=1.3" "PyWavelets>=1.5" "setuptools<82" (newer setuptools lack pkg_resources)') from error
 
-# %% ../nbs/11_wavelet.ipynb #87c3e2df
+# %% ../nbs/11_wavelet.ipynb #9e39fb7a
 def wavelet_modes()->tuple[str,...]:
     "The boundary rules that `Wavelet` knows."
     return "zero", "symmetric", "reflect", "periodic", "periodization"
 
-# %% ../nbs/11_wavelet.ipynb #560e8f9c
+# %% ../nbs/11_wavelet.ipynb #0bf30293
 def level_sides(n:int,           # side of the picture
                 L:int,           # length of the filters
                 mode:str="zero", # boundary rule
@@ -42,7 +42,7 @@ def level_sides(n:int,           # side of the picture
     while sides[-1] >= max(L, 2): sides.append((sides[-1]+1)//2 if mode == "periodization" else (sides[-1]+L-1)//2)
     return sides
 
-# %% ../nbs/11_wavelet.ipynb #fdd75411
+# %% ../nbs/11_wavelet.ipynb #ad8cf076
 def max_levels(shape:tuple[int,int], # (H, W)
                L:int,                # length of the filters
                mode:str="zero",      # boundary rule
@@ -50,7 +50,7 @@ def max_levels(shape:tuple[int,int], # (H, W)
     "The largest number of levels such that every level finds sides no shorter than the filter."
     return min(len(level_sides(n, L, mode))-1 for n in shape)
 
-# %% ../nbs/11_wavelet.ipynb #04b75d04
+# %% ../nbs/11_wavelet.ipynb #5ffe591d
 def wavelet_bands(shape:tuple[int,int], # (H, W)
                   L:int,                # length of the filters
                   levels:int,           # how often the low-pass is analysed
@@ -61,13 +61,13 @@ def wavelet_bands(shape:tuple[int,int], # (H, W)
     details = [Band(f"{scale} {o}", scale, s, orientation=o) for scale, s in enumerate(sides, 1) for o in ("horizontal", "vertical", "diagonal")]
     return [Band("low", 0, sides[0]), *details]
 
-# %% ../nbs/11_wavelet.ipynb #61d92c24
+# %% ../nbs/11_wavelet.ipynb #c2e8c7e7
 def reconstruction_defect(w:pywt.Wavelet)->float:
     "The largest error with which one level of the wavelet reconstructs an impulse."
     x = np.eye(2*w.dec_len)
     return float(np.abs(pywt.idwt(*pywt.dwt(x, w, "zero"), w, "zero") - x).max())
 
-# %% ../nbs/11_wavelet.ipynb #1361300b
+# %% ../nbs/11_wavelet.ipynb #7ebd1820
 def analyse_levels(x:Tensor,                   # (B, H, W)
                    h:tuple[Tensor,Tensor],     # low-pass and high-pass, each (1, 1, L, 1), to correlate with
                    levels:int,                 # how often the low-pass is analysed
@@ -82,7 +82,7 @@ def analyse_levels(x:Tensor,                   # (B, H, W)
         details = detail + details
     return [band[0] for band in (low, *details)]
 
-# %% ../nbs/11_wavelet.ipynb #3595c62a
+# %% ../nbs/11_wavelet.ipynb #4e67de84
 def synthesise_levels(bands:Iterator[Tensor],   # (B, h, w), coarse to fine
                       g:tuple[Tensor,Tensor],   # low-pass and high-pass, each (1, 1, L, 1), to convolve with
                       levels:int,               # how many triples of details follow the low-pass
@@ -95,7 +95,7 @@ def synthesise_levels(bands:Iterator[Tensor],   # (B, h, w), coarse to fine
         low = lowlevel.sfb2d(low[..., :details[0].shape[-2], :details[0].shape[-1]], *details, g, mode)
     return low[0]
 
-# %% ../nbs/11_wavelet.ipynb #2643083e
+# %% ../nbs/11_wavelet.ipynb #e1c55e6e
 def _check_request(shape:tuple[int,int], w:pywt.Wavelet, levels:int, mode:str)->None:
     "Refuse what is impossible, and say what is possible."
     if mode not in wavelet_modes(): raise ValueError(f"mode {mode!r} is not known: one of {', '.join(wavelet_modes())} is needed")
@@ -104,7 +104,7 @@ def _check_request(shape:tuple[int,int], w:pywt.Wavelet, levels:int, mode:str)->
     if not 1 <= levels <= most: raise ValueError(f"levels={levels} at {tuple(shape)} with {what}: from 1 to {most} are possible")
     if (defect := reconstruction_defect(w)) > 1e-8: warnings.warn(f"the filters of {w.name} reconstruct a picture only up to {defect:.1g}", stacklevel=3)
 
-# %% ../nbs/11_wavelet.ipynb #c2d61337
+# %% ../nbs/11_wavelet.ipynb #2d6b72f8
 class _WaveletMaps(Representation):
     "Analysis, synthesis and adjoint of a wavelet transform, given its filters."
     def _bands(self, x, h, mode, zero_odd=False):
@@ -119,6 +119,9 @@ class _WaveletMaps(Representation):
     def adjoint(self, y:Tensor)->Tensor: return self._bands(self.check_image(y), (self.g0, self.g1), self._way_back, zero_odd=True)
     def synthesise(self, c:Tensor)->Tensor: return self.synthesise_bands(self.split(self.check_coefficients(c)))
 
+    @property
+    def bands_held(self)->int: return 4             # the low-pass and the three details of one level
+
     def synthesise_bands(self, bands:Iterable[Tensor])->Tensor:
         "`synthesise`, one level of bands at a time."
         bands = iter(bands)
@@ -127,7 +130,7 @@ class _WaveletMaps(Representation):
         x = synthesise_levels(folded, (self.g0, self.g1), self.levels, self._way_back)[:, :self.shape[0], :self.shape[1]]
         return x.reshape(*first.shape[:-2], *self.shape)
 
-# %% ../nbs/11_wavelet.ipynb #ad0cd7e5
+# %% ../nbs/11_wavelet.ipynb #329ab4e5
 class Wavelet(_WaveletMaps):
     "The discrete wavelet transform: coefficients flat, coarse to fine."
     def __init__(self,
