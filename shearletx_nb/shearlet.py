@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['decompose_bands', 'recompose_bands', 'Shearlet']
 
-# %% ../nbs/13_shearlet.ipynb #b0016c5f
+# %% ../nbs/13_shearlet.ipynb #f171b7af
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from .representation import Band, Representation
 from .shearlet_filters import shearlet_filters
 
-# %% ../nbs/13_shearlet.ipynb #b37b0d48
+# %% ../nbs/13_shearlet.ipynb #ba2b1da4
 def decompose_bands(x:Tensor,           # (..., H, W)
                     psi:Tensor,         # (K, H, W//2+1) real half spectra
                     v:Tensor|None=None, # (H, W//2+1) weight; None: 1
@@ -25,7 +25,7 @@ def decompose_bands(x:Tensor,           # (..., H, W)
     product = None if x_hat.requires_grad else torch.empty_like(x_hat)      # reused by all bands, unless autograd has to keep them apart
     for psi_k in psi: yield torch.fft.irfft2(torch.mul(x_hat, psi_k, out=product), s=x.shape[-2:], dim=(-2, -1))
 
-# %% ../nbs/13_shearlet.ipynb #30899115
+# %% ../nbs/13_shearlet.ipynb #f53a90ad
 def recompose_bands(bands:Iterable[Tensor], # K times (..., H, W)
                     psi:Tensor,             # (K, H, W//2+1) real half spectra
                     v:Tensor|None=None,     # (H, W//2+1) weight; None: 1
@@ -39,7 +39,7 @@ def recompose_bands(bands:Iterable[Tensor], # K times (..., H, W)
     if count < len(psi): raise ValueError(f"{len(psi)} bands are needed, got {count}")
     return torch.fft.irfft2(total if v is None else total.mul_(v), s=shape, dim=(-2, -1))
 
-# %% ../nbs/13_shearlet.ipynb #6c63c4f0
+# %% ../nbs/13_shearlet.ipynb #a78c93a3
 class _Decompose(torch.autograd.Function):
     "D_v on (..., H, W), all bands in one tensor (..., K, H, W)."
     @staticmethod
@@ -51,7 +51,7 @@ class _Decompose(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g): return _Recompose.apply(g, *ctx.saved_tensors), None, None
 
-# %% ../nbs/13_shearlet.ipynb #6023f6b0
+# %% ../nbs/13_shearlet.ipynb #47e33893
 class _Recompose(torch.autograd.Function):
     "R_v on (..., K, H, W)."
     @staticmethod
@@ -61,7 +61,7 @@ class _Recompose(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g): return _Decompose.apply(g, *ctx.saved_tensors), None, None
 
-# %% ../nbs/13_shearlet.ipynb #eb189989
+# %% ../nbs/13_shearlet.ipynb #9fe8a8b3
 class _Maps:
     "The transforms of `Shearlet`."
     def check(self, x, trailing, finite=True):
@@ -83,7 +83,7 @@ class _Maps:
     def synthesise_bands(self, bands:Iterable[Tensor])->Tensor:
         return recompose_bands((self.check_image(c, finite=False) for c in bands), self.psi, self.inverse_weights)
 
-# %% ../nbs/13_shearlet.ipynb #04c6c615
+# %% ../nbs/13_shearlet.ipynb #4292701d
 class _Addresses:
     "The bands of `Shearlet`, by address."
     def position(self, cone:int, # 1 or 2; 0 for the low-pass
@@ -107,7 +107,7 @@ class _Addresses:
         "The inverse of `normalise`."
         return self.check_coefficients(c, finite=False) * self.rms[:, None, None]
 
-# %% ../nbs/13_shearlet.ipynb #74973395
+# %% ../nbs/13_shearlet.ipynb #cdcd1421
 class Shearlet(_Maps, _Addresses, Representation):
     "The digital shearlet transform: `analyse` takes (..., H, W) to (..., K, H, W), filters in ShearLab's order."
     def __init__(self,

@@ -67,7 +67,7 @@ def pixel_off(index, n):
     return np.stack([(np.ones((n, n)), up, left)[cone] for cone in index[:, 0]])
 
 
-CASES = [(256, 4), (256, 4, None, True), (256, 2), (192, 3), (250, 4), (201, 3), (111, 2), (128, 1),     # the paper's filters
+CASES = [(256, 4), (256, 4, None, True), (256, 2), (192, 3), (250, 4), (201, 3), (111, 2), (100, 2), (128, 1),     # the paper's filters
          (256, 3, (2, 1, 1)), (200, 2, (1, 2)), (130, 2, (1, 2), True),                                              # other shear levels
          (150, 3), (151, 3), (128, 3), (72, 2), (75, 1)]                                                              # the oracle's fallback filters
 
@@ -119,7 +119,7 @@ def twin_filters(S, period):
         out.append(psi if cone == 1 else psi.T)
     return np.stack(out)
 
-WRAPPED = [(57, 2), (58, 2), (64, 1), (89, 2), (90, 2), (100, 2), (121, 3), (122, 3), (185, 3)]
+WRAPPED = [(57, 2), (58, 2), (64, 1), (89, 2), (90, 2), (121, 3), (122, 3), (185, 3)]
 
 @pytest.mark.parametrize("n, n_scales", WRAPPED)
 def test_small_sizes_where_the_oracle_wraps(n, n_scales):
@@ -130,8 +130,8 @@ def test_small_sizes_where_the_oracle_wraps(n, n_scales):
     assert error(twin_filters(S, lambda n, s: n*s), ours[:-1]) < 1e-12                                  # ours: the fine grid has exactly s columns a column
     assert error(twin_filters(S, lambda n, s: (n-1)*s+1)*off[:-1], psi[:-1]) < F64                      # the oracle's grid, and nothing else, makes the difference
     assert error(ours[-1], psi[-1]) < F64
-    assert error(ours*off, psi) < 5e-7 and error(S.rms, theirs["RMS"]) < 5e-7                            # which is as small as the filters' tails: 3e-7 at 57, 2e-10 at 64
-    assert error(centred(S.frame_weights, n), theirs["dualFrameWeights"]) < 5e-7
+    assert error(S.rms, theirs["RMS"]) < F64
+    assert error(ours*off, psi) < 5e-7 and error(centred(S.frame_weights, n), theirs["dualFrameWeights"]) < 5e-7         # as small as the filters' tails: 2e-7 at 57, 1e-10 at 64
 
 
 def test_sizes_that_the_oracle_cannot_do():
