@@ -117,7 +117,8 @@ def test_scores_are_theirs(oracle, small):
 def test_search_with_efficientnet_lite0(oracle):
     """A real classifier and photograph at the paper's size and TorchRay's settings, 60 steps.
 
-    The search is chaotic with rectified networks: TorchRay's own masks change when the picture is scaled by 1 - 1e-7. So we ask for 0.98, or for what TorchRay keeps of itself, whichever is less.
+    The search is chaotic with rectified networks: TorchRay's own masks change when the picture is scaled by 1 - 1e-7. So we ask for 0.98,
+    or for what TorchRay keeps of itself, whichever is less.
     """
     model, photos = load_classifier("efficientnet_lite0"), sample_images(256, 1)
     x, target = photos.images, photos.targets[0].item()
