@@ -6,7 +6,7 @@
 __all__ = ['describe', 'build', 'Explanation', 'on_canvas', 'save_explanation', 'load_explanation', 'for_display', 'mask_profile',
            'show_explanation', 'check_target', 'MaskExplainer', 'ShearletX', 'WaveletX', 'CartoonX', 'PixelMask']
 
-# %% ../nbs/30_explainers.ipynb #8c998d70
+# %% ../nbs/30_explainers.ipynb #a80af2a2
 import json
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -29,7 +29,7 @@ from .representation import Pixels, Representation
 from .shearlet import Shearlet
 from .wavelet import Wavelet
 
-# %% ../nbs/30_explainers.ipynb #3af8fdf5
+# %% ../nbs/30_explainers.ipynb #3a10d058
 def describe(T:Representation)->dict: # kind, shape and what else it takes to build it again
     "A representation as plain data."
     if isinstance(T, Shearlet): return dict(kind="Shearlet", shape=list(T.shape), **T.settings)
@@ -37,7 +37,7 @@ def describe(T:Representation)->dict: # kind, shape and what else it takes to bu
     if isinstance(T, Pixels): return dict(kind="Pixels", shape=list(T.shape))
     raise ValueError(f"{type(T).__name__} cannot be written down: Shearlet, Wavelet and Pixels can")
 
-# %% ../nbs/30_explainers.ipynb #aac3404c
+# %% ../nbs/30_explainers.ipynb #bf52a24e
 def build(description:dict)->Representation:
     "The representation that `describe` described."
     options = dict(description)
@@ -46,7 +46,7 @@ def build(description:dict)->Representation:
     if kind not in kinds: raise ValueError(f"unknown representation {kind!r}: {', '.join(kinds)} are known")
     return kinds[kind](tuple(options.pop("shape")), **options)
 
-# %% ../nbs/30_explainers.ipynb #ec8970ca
+# %% ../nbs/30_explainers.ipynb #d8c0afa2
 @dataclass
 class Explanation:
     "A picture, a mask on its coefficients, and what follows from them."
@@ -81,7 +81,7 @@ class Explanation:
     @staticmethod
     def load(path:str|Path, model:nn.Module|str|None=None)->"Explanation": return load_explanation(path, model)
 
-# %% ../nbs/30_explainers.ipynb #819d53c7
+# %% ../nbs/30_explainers.ipynb #fff1a87c
 def on_canvas(why:Explanation, canvas:str="zero")->Tensor: # (B,C,H,W)
     "An explanation on the canvas `zero`, `max`, `mean` or `dataset`."
     T, m = why.representation, why.mask[:, None]
@@ -97,7 +97,7 @@ def on_canvas(why:Explanation, canvas:str="zero")->Tensor: # (B,C,H,W)
         return why.image + T.synthesise((1-m)*T.analyse(d))
     raise ValueError(f"unknown canvas {canvas!r}: zero, max, mean or dataset is needed")
 
-# %% ../nbs/30_explainers.ipynb #829e8935
+# %% ../nbs/30_explainers.ipynb #df286918
 def _pack(why:Explanation)->tuple[dict[str, Tensor], str]:
     "An explanation as named tensors and a JSON text."
     tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, **{f"history.{k}": v for k, v in why.history.items()})
@@ -105,7 +105,7 @@ def _pack(why:Explanation)->tuple[dict[str, Tensor], str]:
     facts = dict(format="shearletx explanation 1", method=why.method, settings=why.settings, representation=describe(why.representation))
     return {k: v.detach().cpu().contiguous() for k, v in tensors.items()}, json.dumps(facts, default=str)
 
-# %% ../nbs/30_explainers.ipynb #3ab0b505
+# %% ../nbs/30_explainers.ipynb #00e03e9a
 def save_explanation(why:Explanation, path:str|Path)->Path:
     "Write one `.npz` or `.safetensors` file, whole or not at all."
     path = Path(path)
@@ -116,7 +116,7 @@ def save_explanation(why:Explanation, path:str|Path)->Path:
         else: safetensors.torch.save_file(tensors, partial, metadata=dict(facts=facts))
     return path
 
-# %% ../nbs/30_explainers.ipynb #fd1e84f1
+# %% ../nbs/30_explainers.ipynb #8b2f1f5c
 def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     "Read an explanation; a classifier, or its name, lets it compute probabilities again."
     path = Path(path)
@@ -130,7 +130,7 @@ def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     T = build(facts["representation"]).to(tensors["x"])
     return Explanation(**tensors, representation=T, method=facts["method"], settings=facts["settings"], history=history, model=None if model is None else load_classifier(model))
 
-# %% ../nbs/30_explainers.ipynb #d7c34a10
+# %% ../nbs/30_explainers.ipynb #64c81679
 def for_display(e:Tensor,            # (B,C,H,W) explanation on the zero canvas
                 quantile:float=.995, # of |e - its mean|, which becomes full contrast
                )->Tensor:            # (B,C,H,W) in [0,1]
@@ -139,7 +139,7 @@ def for_display(e:Tensor,            # (B,C,H,W) explanation on the zero canvas
     top = e.abs().flatten(1).quantile(quantile, dim=1)[:, None, None, None].clamp(min=1e-12)
     return (.5+.5*e/top).clamp(0, 1)
 
-# %% ../nbs/30_explainers.ipynb #3b501761
+# %% ../nbs/30_explainers.ipynb #554ffa6c
 def mask_profile(why:Explanation)->list[dict]: # rows: image, band, scale, direction, mean, kept
     "Mean of the mask and share of the kept magnitude, band by band."
     rows, T = [], why.representation
@@ -150,7 +150,7 @@ def mask_profile(why:Explanation)->list[dict]: # rows: image, band, scale, direc
         rows += [dict(image=i, band=band.name, scale=band.scale, direction=direction, mean=m[i].mean().item(), kept=kept[i].item()) for i in range(len(why))]
     return rows
 
-# %% ../nbs/30_explainers.ipynb #420845ed
+# %% ../nbs/30_explainers.ipynb #b9d12c9b
 def _draw_profile(ax, rows:list[dict])->None:
     "Kept share by scale, a dot a direction, a bar for their mean."
     scales = sorted({r["scale"] for r in rows})
@@ -160,7 +160,7 @@ def _draw_profile(ax, rows:list[dict])->None:
         if len(kept) > 1: ax.plot(np.linspace(s-.3, s+.3, len(kept)), kept, ".", ms=3, color="C0")
     ax.set_xticks(scales, ["low" if s == 0 else str(s) for s in scales]); ax.set_xlabel("scale (dots: directions)"); ax.set_ylabel("kept magnitude, %")
 
-# %% ../nbs/30_explainers.ipynb #5ed02f21
+# %% ../nbs/30_explainers.ipynb #3e31c9f0
 def show_explanation(why:Explanation,
                      n:int=4,               # pictures at most
                      canvas:str="mean",     # of the retained probability in the title
@@ -179,7 +179,7 @@ def show_explanation(why:Explanation,
         _draw_profile(right, [r for r in rows if r["image"] == i])
     return figure
 
-# %% ../nbs/30_explainers.ipynb #785b1ee1
+# %% ../nbs/30_explainers.ipynb #faacbe09
 def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     "The classes to explain, one a picture; None: the predicted ones."
     if target is None: return p.argmax(dim=-1)
@@ -190,7 +190,7 @@ def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     if target.min() < 0 or target.max() >= p.shape[1]: raise ValueError(f"target {target.tolist()}: the classifier's classes are 0 to {p.shape[1]-1}")
     return target.long().expand(len(p)).clone()
 
-# %% ../nbs/30_explainers.ipynb #4965e6bc
+# %% ../nbs/30_explainers.ipynb #f09c4acd
 class MaskExplainer:
     "A mask on the coefficients of a picture, optimised to keep the class; subclasses choose representation and penalties."
     lambda1, lambda2 = 1., 2.
@@ -218,32 +218,32 @@ class MaskExplainer:
     def __call__(self, x:Tensor, target:int|list|Tensor|None=None, *, seed:int=0, progress:bool|None=None, callback=None)->Explanation:
         "Explain pictures (B,C,H,W) in [0,1]."
         x = check_images(x).detach()
+        T = self.representation(tuple(x.shape[-2:])).to(x)
         p = probabilities(self.model, x)
         target = check_target(target, p)
-        T = self.representation(tuple(x.shape[-2:])).to(x)
         best = optimise_mask(T, self.model, x, target, lambda1=self.lambda1, lambda2=self.lambda2, steps=self.steps, samples=self.samples, lr=self.lr, betas=self.betas,
                              protocol=self.protocol, seed=seed, max_samples_per_pass=self.max_samples_per_pass, plateau=self.plateau, callback=callback, progress=progress)
         settings = {**self.settings(seed), "classes": p.shape[1]}
         return Explanation(x, best.mask, target, p[torch.arange(len(x)), target], T, type(self).__name__, settings, best.history, best.finished, self.model)
 
-# %% ../nbs/30_explainers.ipynb #90e57bbe
+# %% ../nbs/30_explainers.ipynb #f4b6300a
 class ShearletX(MaskExplainer):
     "The paper's explainer: a mask on shearlet coefficients."
     def representation(self, shape:tuple[int, int])->Shearlet: return Shearlet(shape, **self.options)
 
-# %% ../nbs/30_explainers.ipynb #9cf4fd8b
+# %% ../nbs/30_explainers.ipynb #1d18fbe8
 class WaveletX(MaskExplainer):
     "A mask on wavelet coefficients, with the spatial penalty."
     lambda2 = 10.
     def _lambda1(self)->float: return self.protocol.waveletx_lambda1
     def representation(self, shape:tuple[int, int])->Wavelet: return Wavelet(shape, **self.options)
 
-# %% ../nbs/30_explainers.ipynb #cece1beb
+# %% ../nbs/30_explainers.ipynb #3bf0a2bf
 class CartoonX(WaveletX):
     "A mask on wavelet coefficients, without the spatial penalty (Kolek et al. 2022)."
     lambda2 = 0.
 
-# %% ../nbs/30_explainers.ipynb #bad95280
+# %% ../nbs/30_explainers.ipynb #6ea1b323
 class PixelMask(MaskExplainer):
     "A mask on pixels, without smoothness constraints."
     lambda2 = 0.
