@@ -6,7 +6,7 @@
 __all__ = ['method_colours', 'use_theme', 'choose_pictures', 'explanation_row', 'picture_path', 'save_picture', 'explain_all',
            'bootstrap_mean', 'summary', 'retained_title', 'gallery']
 
-# %% ../nbs/50_figures.ipynb #71560d0f
+# %% ../nbs/50_figures.ipynb #19e9eb6a
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -23,18 +23,18 @@ from .core import Run, atomic_path, generator, progress_bar
 from .explainers import Explanation, for_display
 from .images import Picture, class_names, image_folder, sample_images
 
-# %% ../nbs/50_figures.ipynb #ce483611
+# %% ../nbs/50_figures.ipynb #8ca411c3
 def method_colours()->dict[str, str]:
     "A colour a method, in the paper's order."
     return dict(ShearletX="#D55E00", WaveletX="#0072B2", CartoonX="#56B4E9", SmoothMask="#009E73", PixelMask="#CC79A7")
 
-# %% ../nbs/50_figures.ipynb #b43a75bb
+# %% ../nbs/50_figures.ipynb #3c72ae1a
 def use_theme()->None:
     "Set matplotlib's defaults for the figures of this package."
     mpl.rcParams.update({"font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.frameon": False,
                          "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42, "savefig.dpi": 150, "figure.dpi": 80})
 
-# %% ../nbs/50_figures.ipynb #93d4be2c
+# %% ../nbs/50_figures.ipynb #3ce821d0
 def choose_pictures(folder:str|None=None, # None: the sample photographs
                     n:int|None=None,      # how many
                     size:int=256, seed:int|None=None,
@@ -44,7 +44,7 @@ def choose_pictures(folder:str|None=None, # None: the sample photographs
     photos = sample_images(size, min(n or 20, 20))
     return [Picture(name, x[None], int(t)) for name, x, t in zip(photos.names, photos.images, photos.targets)]
 
-# %% ../nbs/50_figures.ipynb #de0d6595
+# %% ../nbs/50_figures.ipynb #046a2fea
 def explanation_row(why:Explanation, # of one picture
                    )->dict:
     "The facts of one explanation."
@@ -55,18 +55,18 @@ def explanation_row(why:Explanation, # of one picture
     return dict(target=why.target.item(), probability=why.probability.item(), **kept, mask_mean=why.mask.mean().item(), kept_l1=sum(magnitude)/c.sum().item(),
                 coarse_share=low/max(sum(magnitude), 1e-12), spatial_l1=(why.image.abs().sum()/why.x.abs().sum()).item(), finished=bool(why.finished is None or why.finished.all()))
 
-# %% ../nbs/50_figures.ipynb #03c9a714
+# %% ../nbs/50_figures.ipynb #67efd50f
 def picture_path(run:Run, name:str, classifier:str="", method:str="")->Path:
     "Where the display of a picture, or of its explanation, lies."
     return run.out/"pictures"/("_".join(filter(None, (Path(name).stem, classifier, method))) + ".jpg")
 
-# %% ../nbs/50_figures.ipynb #da20bee7
+# %% ../nbs/50_figures.ipynb #3d3e3a55
 def save_picture(path:Path, x:Tensor)->None: # (1,C,H,W) in [0,1]
     "Write a picture for display."
     pixels = (255*x[0].clamp(0, 1)).round().byte().expand(3, -1, -1).movedim(0, -1).cpu().numpy()
     with atomic_path(path) as partial: Image.fromarray(pixels).save(partial, quality=88)
 
-# %% ../nbs/50_figures.ipynb #9999b7ea
+# %% ../nbs/50_figures.ipynb #3f0b78c5
 def explain_all(run:Run,                              # where the results go
                 pictures:Iterable[Picture],
                 classifiers:list[str|torch.nn.Module],
@@ -88,7 +88,7 @@ def explain_all(run:Run,                              # where the results go
                 run.rows(pd.DataFrame(rows))
     return pd.DataFrame(rows)
 
-# %% ../nbs/50_figures.ipynb #fc9a7f5a
+# %% ../nbs/50_figures.ipynb #a9a3939d
 def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tuple[float, float, float]: # mean, low, high
     "The mean and its 95 % bootstrap interval."
     v = torch.as_tensor(np.asarray(list(values), dtype=float))
@@ -97,19 +97,19 @@ def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tupl
     low, high = v[pick].mean(dim=1).quantile(torch.tensor([.025, .975], dtype=v.dtype)).tolist()
     return v.mean().item(), low, high
 
-# %% ../nbs/50_figures.ipynb #4112ea7d
+# %% ../nbs/50_figures.ipynb #aa730aab
 def summary(rows:pd.DataFrame, columns:list[str], by:list[str]=("classifier", "method"))->pd.DataFrame:
     "n and mean with its interval, group by group."
     def cell(v): mean, low, high = bootstrap_mean(v); return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
     groups = rows.groupby(list(by), sort=False)
     return pd.DataFrame([dict(zip(by, key), n=len(g), **{c: cell(g[c]) for c in columns}) for key, g in groups])
 
-# %% ../nbs/50_figures.ipynb #2bebd874
+# %% ../nbs/50_figures.ipynb #3dcf4495
 def retained_title(row:pd.Series, canvas:str="mean")->str:
     "Method and retained class probability."
     return f"{row.method}: {100*row['p_'+canvas]/row.probability:.0f} %"
 
-# %% ../nbs/50_figures.ipynb #c9373645
+# %% ../nbs/50_figures.ipynb #ba8a1bbd
 def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean", titles:Callable|None=None):
     "Pictures and their explanations, from the rows and the saved pictures."
     keys = list(rows.groupby(["image", "classifier"], sort=False))
