@@ -32,5 +32,6 @@ lock: $(READY)
 $(READY): requirements.lock settings.ini setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps torchray==1.0.0.2   # a test oracle; what it asks for beside torch is not needed
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
