@@ -6,7 +6,7 @@
 __all__ = ['method_colours', 'use_theme', 'choose_pictures', 'explanation_row', 'map_for_display', 'result_row', 'picture_path',
            'save_picture', 'explain_all', 'bootstrap_mean', 'summary', 'retained_title', 'gallery']
 
-# %% ../nbs/50_figures.ipynb #5973f0ba
+# %% ../nbs/50_figures.ipynb #33b37a22
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -20,21 +20,21 @@ from torch import Tensor
 
 from .classifiers import load_classifier, probabilities
 from .core import Run, atomic_path, generator, progress_bar
-from .explainers import Explanation, for_display
+from .explainers import Explanation, display
 from .images import Picture, class_names, image_folder, sample_images
 
-# %% ../nbs/50_figures.ipynb #ebe40600
+# %% ../nbs/50_figures.ipynb #913a401b
 def method_colours()->dict[str, str]:
     "A colour a method, in the paper's order."
     return dict(ShearletX="#D55E00", WaveletX="#0072B2", CartoonX="#56B4E9", SmoothMask="#009E73", PixelMask="#CC79A7")
 
-# %% ../nbs/50_figures.ipynb #25a45d3d
+# %% ../nbs/50_figures.ipynb #723a6372
 def use_theme()->None:
     "Set matplotlib's defaults for the figures of this package."
     mpl.rcParams.update({"font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.frameon": False,
                          "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42, "savefig.dpi": 150, "figure.dpi": 80})
 
-# %% ../nbs/50_figures.ipynb #bc8fa4ae
+# %% ../nbs/50_figures.ipynb #63c2293d
 def choose_pictures(folder:str|None=None, # None: the sample photographs
                     n:int|None=None,      # how many
                     size:int=256, seed:int|None=None,
@@ -44,18 +44,18 @@ def choose_pictures(folder:str|None=None, # None: the sample photographs
     photos = sample_images(size, min(n or 20, 20))
     return [Picture(name, x[None], int(t)) for name, x, t in zip(photos.names, photos.images, photos.targets)]
 
-# %% ../nbs/50_figures.ipynb #866a6488
+# %% ../nbs/50_figures.ipynb #ab73ef73
 def explanation_row(why:Explanation, # of one picture
                    )->dict:
     "The facts of one explanation."
     c, m = why.coefficients.abs(), why.mask[:, None]
     kept = {f"p_{canvas}": probabilities(why.model, why.on(canvas))[0, why.target[0]].item() for canvas in ("zero", "max", "mean", "dataset")}
-    magnitude = [(mb*cb).sum().item() for mb, cb in zip(why.representation.split(m), why.representation.split(c))]
-    low = sum(v for v, b in zip(magnitude, why.representation.bands) if b.is_lowpass)
-    return dict(target=why.target.item(), probability=why.probability.item(), **kept, mask_mean=why.mask.mean().item(), kept_l1=sum(magnitude)/c.sum().item(),
-                coarse_share=low/max(sum(magnitude), 1e-12), spatial_l1=(why.image.abs().sum()/why.x.abs().sum()).item(), finished=bool(why.finished is None or why.finished.all()))
+    e = why.image
+    variation = sum(e.diff(dim=d).abs().sum() for d in (-2, -1))
+    return dict(target=why.target.item(), probability=why.probability.item(), **kept, mask_mean=why.mask.mean().item(), kept_l1=((m*c).sum()/c.sum()).item(),
+                spatial_l1=(e.abs().sum()/why.x.abs().sum()).item(), crispness=(variation/e.abs().sum().clamp(min=1e-12)).item(), finished=bool(why.finished is None or why.finished.all()))
 
-# %% ../nbs/50_figures.ipynb #ea6d9678
+# %% ../nbs/50_figures.ipynb #892d51b8
 def map_for_display(A:Tensor,            # (1,1,H,W) attributions
                     quantile:float=.995, # of |A|, which becomes full colour
                    )->Tensor:            # (1,3,H,W) in [0,1]
@@ -64,25 +64,25 @@ def map_for_display(A:Tensor,            # (1,1,H,W) attributions
     colours = mpl.colormaps["RdBu_r"]((.5+.5*A[0, 0]/top).clamp(0, 1).cpu().numpy())[..., :3]
     return torch.from_numpy(colours).movedim(-1, 0)[None]
 
-# %% ../nbs/50_figures.ipynb #eee07ced
+# %% ../nbs/50_figures.ipynb #b379c1ff
 def result_row(model:torch.nn.Module, x:Tensor, result:Explanation|Tensor)->tuple[Tensor, dict]: # display (1,C,H,W), facts
     "How a result is shown, and its facts."
-    if isinstance(result, Explanation): return for_display(result.image), explanation_row(result)
+    if isinstance(result, Explanation): return display(result), explanation_row(result)
     p, target = probabilities(model, x).max(dim=-1)
     return map_for_display(result), dict(target=target.item(), probability=p.item(), finished=True)
 
-# %% ../nbs/50_figures.ipynb #cfe35d4b
+# %% ../nbs/50_figures.ipynb #5488209c
 def picture_path(run:Run, name:str, classifier:str="", method:str="")->Path:
     "Where the display of a picture, or of its explanation, lies."
     return run.out/"pictures"/("_".join(filter(None, (Path(name).stem, classifier, method))) + ".jpg")
 
-# %% ../nbs/50_figures.ipynb #85a4bd66
+# %% ../nbs/50_figures.ipynb #ddd40d4d
 def save_picture(path:Path, x:Tensor)->None: # (1,C,H,W) in [0,1]
     "Write a picture for display."
     pixels = (255*x[0].clamp(0, 1)).round().byte().expand(3, -1, -1).movedim(0, -1).cpu().numpy()
     with atomic_path(path) as partial: Image.fromarray(pixels).save(partial, quality=88)
 
-# %% ../nbs/50_figures.ipynb #83ac0178
+# %% ../nbs/50_figures.ipynb #6640f156
 def explain_all(run:Run,                              # where the results go
                 pictures:Iterable[Picture],
                 classifiers:list[str|torch.nn.Module],
@@ -104,7 +104,7 @@ def explain_all(run:Run,                              # where the results go
                 run.rows(pd.DataFrame(rows))
     return pd.DataFrame(rows)
 
-# %% ../nbs/50_figures.ipynb #7d1bb938
+# %% ../nbs/50_figures.ipynb #4a4f9a51
 def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tuple[float, float, float]: # mean, low, high
     "The mean and its 95 % bootstrap interval."
     v = torch.as_tensor(np.asarray(list(values), dtype=float))
@@ -113,20 +113,20 @@ def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tupl
     low, high = v[pick].mean(dim=1).quantile(torch.tensor([.025, .975], dtype=v.dtype)).tolist()
     return v.mean().item(), low, high
 
-# %% ../nbs/50_figures.ipynb #61f09af3
+# %% ../nbs/50_figures.ipynb #72aa967a
 def summary(rows:pd.DataFrame, columns:list[str], by:list[str]=("classifier", "method"))->pd.DataFrame:
     "n and mean with its interval, group by group."
     def cell(v): mean, low, high = bootstrap_mean(v); return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
     groups = rows.groupby(list(by), sort=False)
     return pd.DataFrame([dict(zip(by, key), n=len(g), **{c: cell(g[c]) for c in columns}) for key, g in groups])
 
-# %% ../nbs/50_figures.ipynb #bca9349c
+# %% ../nbs/50_figures.ipynb #fb05e78a
 def retained_title(row:pd.Series, canvas:str="mean")->str:
     "Method and, for a mask, its retained class probability."
     if pd.isna(row.get("p_"+canvas)): return row.method
     return f"{row.method}: {100*row['p_'+canvas]/row.probability:.0f} %"
 
-# %% ../nbs/50_figures.ipynb #6da7242a
+# %% ../nbs/50_figures.ipynb #1214d7a9
 def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean"):
     "Pictures and their explanations, from the rows and the saved pictures."
     keys = list(rows.groupby(["image", "classifier"], sort=False))

@@ -4,22 +4,25 @@
 
 # %% auto #0
 __all__ = ['bump_table', 'MaskGrid', 'gaussian_blur', 'blur_pyramid', 'perturb', 'area_target', 'area_penalty', 'reward',
-           'SmoothMaskOptions', 'flip_schedule', 'reward_and_slope', 'optimise_smooth_mask']
+           'SmoothMaskOptions', 'check_options', 'flip_schedule', 'reward_and_slope', 'optimise_smooth_mask',
+           'SmoothMask']
 
-# %% ../nbs/31_smooth_mask.ipynb #a6cf37dd
+# %% ../nbs/31_smooth_mask.ipynb #bbec9d0f
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .classifiers import frozen, load_classifier
+from .classifiers import frozen, load_classifier, probabilities
 from .core import generator, progress_bar
+from .explainers import Explanation, check_target
 from .images import check_images
+from .representation import Pixels
 
-# %% ../nbs/31_smooth_mask.ipynb #8367857c
+# %% ../nbs/31_smooth_mask.ipynb #1128d314
 def bump_table(spacing:int,  # pixels between nodes
                sigma:float,  # width of the bump in pixels
               )->Tensor:     # (spacing*spacing, (2r+1)*(2r+1)) float64: k at each place of a cell, for each node around it
@@ -29,7 +32,7 @@ def bump_table(spacing:int,  # pixels between nodes
     distance = (d[:, None, :, None]**2 + d[None, :, None, :]**2).sqrt()
     return torch.exp(-2*(distance/sigma-.5).clamp(min=0)**2).flatten(2).flatten(0, 1)
 
-# %% ../nbs/31_smooth_mask.ipynb #1aec9652
+# %% ../nbs/31_smooth_mask.ipynb #a77102ad
 class _SmoothMaximum(torch.autograd.Function):
     "P (cells, nodes around), k (places, nodes around), T -> smooth maximum of k*P over the nodes (cells, places)."
     @staticmethod
@@ -55,7 +58,7 @@ class _SmoothMaximum(torch.autograd.Function):
             grad[i] = torch.bmm(w[i, None], f.add_((1-m[i]/T)[..., None]).mul_(e).mul_(k))[:, 0]
         return grad, None, None
 
-# %% ../nbs/31_smooth_mask.ipynb #c586a73e
+# %% ../nbs/31_smooth_mask.ipynb #bfaabd87
 @dataclass(frozen=True)
 class MaskGrid:
     "From parameters on a coarse grid to smooth masks."
@@ -81,7 +84,7 @@ class MaskGrid:
 
     def crop(self, plane:Tensor)->Tensor: return plane[..., self.margin:self.margin+self.shape[0], self.margin:self.margin+self.shape[1]]
 
-# %% ../nbs/31_smooth_mask.ipynb #06057950
+# %% ../nbs/31_smooth_mask.ipynb #184bf37f
 def gaussian_blur(x:Tensor,             # (B,C,H,W)
                   sigma:float,          # standard deviation in pixels; 0 returns x
                   border:str="zero",    # "zero": darkness beyond the border; "normalised": nothing is there
@@ -94,7 +97,7 @@ def gaussian_blur(x:Tensor,             # (B,C,H,W)
     def blur(y): return F.conv2d(F.conv2d(y.flatten(0, 1)[:, None], g[None, None, :, None], padding=(reach, 0)), g[None, None, None], padding=(0, reach)).view_as(y)
     return blur(x) if border == "zero" else blur(x)/blur(torch.ones_like(x[:1, :1]))
 
-# %% ../nbs/31_smooth_mask.ipynb #abc1ba77
+# %% ../nbs/31_smooth_mask.ipynb #23b5f9b6
 def blur_pyramid(x:Tensor,            # (B,C,H,W)
                  levels:int=8,        # L, the unblurred picture included
                  max_blur:float=20.,  # standard deviation of the strongest blur, in pixels
@@ -103,7 +106,7 @@ def blur_pyramid(x:Tensor,            # (B,C,H,W)
     "Copies of a picture, from blurred to sharp."
     return torch.stack([gaussian_blur(x, max_blur*(1-l/(levels-1)), border) for l in range(levels)], dim=-1)
 
-# %% ../nbs/31_smooth_mask.ipynb #cc817460
+# %% ../nbs/31_smooth_mask.ipynb #63a6a148
 def perturb(y:Tensor,  # (B,C,H,W,L) pyramid
             m:Tensor,  # (A,B,H,W) masks in [0,1], any number A a picture
            )->tuple[Tensor, Tensor]:  # z and dz/dm, each (A,B,C,H,W)
@@ -117,7 +120,7 @@ def perturb(y:Tensor,  # (B,C,H,W,L) pyramid
     step = high-low
     return torch.addcmul(low, (level-l)[:, :, None], step), (L-1)*step
 
-# %% ../nbs/31_smooth_mask.ipynb #35da06ee
+# %% ../nbs/31_smooth_mask.ipynb #fd39960f
 def area_target(m:Tensor,    # (N,n) values of masks
                 area:Tensor, # (N,) float64, wanted shares of ones
                )->Tensor:    # (N,n) what each value should be: 1 for the largest, 0 for the others
@@ -129,7 +132,7 @@ def area_target(m:Tensor,    # (N,n) values of masks
     share = (n - zeros - above.sum(dim=1)).to(m)/tied.sum(dim=1).to(m)
     return torch.where(tied, share[:, None], above.to(m))
 
-# %% ../nbs/31_smooth_mask.ipynb #7d277194
+# %% ../nbs/31_smooth_mask.ipynb #ea77c3f2
 def area_penalty(m:Tensor,    # (N,n) values of masks
                  area:Tensor, # (N,) float64, wanted shares of ones
                 )->tuple[Tensor, Tensor]: # R (N,) and its gradient (N,n)
@@ -138,7 +141,7 @@ def area_penalty(m:Tensor,    # (N,n) values of masks
     tie = (r*(1-r)).mean(dim=1)                        # a shared one: E(m-r)^2 over who gets it = (m-E r)^2 + var r
     return (m-r).square().mean(dim=1) + tie, 2*(m-r)/m.shape[1]
 
-# %% ../nbs/31_smooth_mask.ipynb #5fe9b8bc
+# %% ../nbs/31_smooth_mask.ipynb #303b778e
 def reward(logits:Tensor,            # (N,classes)
            target:Tensor,            # (N,) class indices
            kind:str="contrastive",   # or "simple"
@@ -148,7 +151,7 @@ def reward(logits:Tensor,            # (N,classes)
     if kind == "simple": return own[:, 0]
     return (own - logits.scatter(1, target[:, None], -torch.inf).amax(dim=1, keepdim=True))[:, 0]
 
-# %% ../nbs/31_smooth_mask.ipynb #06125539
+# %% ../nbs/31_smooth_mask.ipynb #a6c579e3
 @dataclass(frozen=True)
 class SmoothMaskOptions:
     "Every choice of the method; the defaults are TorchRay's with the contrastive reward."
@@ -168,15 +171,19 @@ class SmoothMaskOptions:
     frame: str = "margin"          # where the area is counted: the plane with its margin; or "image"
     max_images_per_pass: int = 16  # of the classifier; bounds the memory
 
-    def __post_init__(self):
-        words = dict(reward="contrastive simple", variant="preserve delete", jitter="alternate random none", border="zero normalised", frame="margin image")
-        for name, allowed in words.items():
-            if getattr(self, name) not in allowed.split(): raise ValueError(f"{name}={getattr(self, name)!r}: one of {', '.join(allowed.split())} is needed")
-        for name, least in dict(steps=1, spacing=1, levels=2, max_images_per_pass=1).items():
-            if getattr(self, name) < least: raise ValueError(f"{name}={getattr(self, name)}: at least {least} is needed")
-        if not self.sigma > 0: raise ValueError(f"sigma={self.sigma}: a positive width in pixels is needed")
+    def __post_init__(self): check_options(self)
 
-# %% ../nbs/31_smooth_mask.ipynb #2a595d01
+# %% ../nbs/31_smooth_mask.ipynb #14f3c1d0
+def check_options(options:SmoothMaskOptions)->None:
+    "Refuse unknown words and senseless numbers."
+    words = dict(reward="contrastive simple", variant="preserve delete", jitter="alternate random none", border="zero normalised", frame="margin image")
+    for name, allowed in words.items():
+        if getattr(options, name) not in allowed.split(): raise ValueError(f"{name}={getattr(options, name)!r}: one of {', '.join(allowed.split())} is needed")
+    for name, least in dict(steps=1, spacing=1, levels=2, max_images_per_pass=1).items():
+        if getattr(options, name) < least: raise ValueError(f"{name}={getattr(options, name)}: at least {least} is needed")
+    if not options.sigma > 0: raise ValueError(f"sigma={options.sigma}: a positive width in pixels is needed")
+
+# %% ../nbs/31_smooth_mask.ipynb #e0c1a602
 def flip_schedule(steps:int,    # how many
                   batch:int,    # pictures
                   jitter:str,   # "alternate", "random" or "none"
@@ -186,7 +193,7 @@ def flip_schedule(steps:int,    # how many
     if jitter == "random": return torch.stack([torch.rand(steps, generator=generator(seed, b)) < .5 for b in range(batch)], dim=1)
     return ((torch.arange(steps) % 2 == 0) & (jitter == "alternate"))[:, None].expand(steps, batch)
 
-# %% ../nbs/31_smooth_mask.ipynb #e6f1c411
+# %% ../nbs/31_smooth_mask.ipynb #687dee5c
 def reward_and_slope(classifier:nn.Module,         # pictures to logits
                      y:Tensor,                     # (B,C,H,W,L) blur pyramid
                      m:Tensor,                     # (A,B,H,W) masks
@@ -208,7 +215,7 @@ def reward_and_slope(classifier:nn.Module,         # pictures to logits
     if flip.any(): g[:, flip] = g[:, flip].flip(-1)
     return torch.cat(values).view(m.shape[:2]), (g*slope).sum(dim=2)          # variant delete: the signs of the reward and of 1-m cancel
 
-# %% ../nbs/31_smooth_mask.ipynb #b0cbfb88
+# %% ../nbs/31_smooth_mask.ipynb #61484339
 class _Search:
     "A search for smooth masks: what is fixed, and what moves."
     def __init__(self, classifier:nn.Module, x:Tensor, target:Tensor, areas:Sequence[float], options:SmoothMaskOptions):
@@ -234,28 +241,14 @@ class _Search:
         self.m_bar = (self.m_bar.detach() - o.lr*self.v).clamp(0, 1)
         return m, dict(reward=value, penalty=R.view(self.size), area=m.mean(dim=(-2, -1)))
 
-# %% ../nbs/31_smooth_mask.ipynb #9fdade24
-def _targets(classifier:nn.Module, # pictures to logits
-             x:Tensor,             # (B,C,H,W)
-             target:int|Sequence[int]|Tensor|None, # None: the predicted class; one for all, or one a picture
-            )->Tensor:             # (B,)
-    "One class index a picture."
-    with torch.no_grad(): logits = torch.cat([classifier(part) for part in x.split(16)])
-    if target is None: return logits.argmax(dim=1)
-    target = torch.as_tensor(target, device=x.device)
-    if target.is_floating_point() or target.ndim > 1 or (target.ndim == 1 and len(target) != len(x)):
-        raise ValueError(f"target of shape {tuple(target.shape)} and type {target.dtype}: an integer, or one for each of the {len(x)} pictures, is needed")
-    if target.min() < 0 or target.max() >= logits.shape[1]: raise ValueError(f"target {target.tolist()}: the model has classes 0 to {logits.shape[1]-1}")
-    return target.long().expand(len(x)).clone()
-
-# %% ../nbs/31_smooth_mask.ipynb #b9535602
+# %% ../nbs/31_smooth_mask.ipynb #469e3016
 def _areas(areas:float|Sequence[float])->tuple[float, ...]:
     "One or several areas as a tuple of shares."
     areas = (areas,) if isinstance(areas, (int, float)) else tuple(areas)
     if not areas or not all(0 < a < 1 for a in areas): raise ValueError(f"areas={areas}: shares between 0 and 1 are needed, such as (0.05, 0.1, 0.2)")
     return areas
 
-# %% ../nbs/31_smooth_mask.ipynb #11496e95
+# %% ../nbs/31_smooth_mask.ipynb #accba3af
 def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] to logits, or a name that load_classifier knows
                          x:Tensor,                         # (B,C,H,W) in [0,1]
                          target:int|Sequence[int]|Tensor|None=None, # None: the predicted class
@@ -269,7 +262,7 @@ def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] t
     areas, options, classifier, rows, finished, m = _areas(areas), options or SmoothMaskOptions(), load_classifier(model), [], True, None
     x = check_images(x).detach()
     with frozen(classifier), torch.no_grad():
-        search = _Search(classifier, x, _targets(classifier, x, target), areas, options)
+        search = _Search(classifier, x, check_target(target, probabilities(classifier, x)), areas, options)
         flips = flip_schedule(options.steps, len(x), options.jitter, seed).to(x.device)
         try:
             for t in progress_bar(range(options.steps), progress, desc="smooth mask"):
@@ -280,3 +273,27 @@ def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] t
     if m is None: raise KeyboardInterrupt("stopped before the first step")
     history = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
     return m[:, :, None].clone(), dict(history, target=search.target, finished=finished)
+
+# %% ../nbs/31_smooth_mask.ipynb #2ec41cab
+class SmoothMask:
+    "The smooth mask of a given area that keeps the class best (Fong, Patrick and Vedaldi 2019)."
+    def __init__(self,
+                 model:nn.Module|str,                   # pictures in [0,1] to logits, or a classifier's name
+                 areas:float|Sequence[float]=(.1,),     # wanted areas; the paper uses 0.2
+                 steps:int=800,
+                 **options,                             # of SmoothMaskOptions
+                ):
+        self.model, self.areas, self.options = load_classifier(model), _areas(areas), SmoothMaskOptions(steps=steps, **options)
+
+    def each(self, x:Tensor, target=None, *, seed:int=0, progress:bool|None=None, callback=None)->tuple[Explanation, ...]: # one an area
+        "Explain pictures (B,C,H,W) in [0,1] with masks of every area."
+        masks, history = optimise_smooth_mask(self.model, x, target, self.areas, self.options, seed, progress, callback)
+        x, target, finished, p = x.detach(), history.pop("target"), history.pop("finished"), probabilities(self.model, x.detach())
+        facts = dict(asdict(self.options), seed=seed, classifier=getattr(self.model, "name", type(self.model).__name__), classes=p.shape[1])
+        return tuple(Explanation(x, m, target, p[torch.arange(len(x)), target], Pixels(tuple(x.shape[-2:])).to(x), "SmoothMask", dict(facts, area=a),
+                                 {k: v[:, i] for k, v in history.items()}, torch.full((len(x),), finished), self.model) for i, (a, m) in enumerate(zip(self.areas, masks)))
+
+    def __call__(self, x:Tensor, target=None, *, seed:int=0, progress:bool|None=None, callback=None)->Explanation:
+        "Explain pictures (B,C,H,W) in [0,1]."
+        if len(self.areas) > 1: raise ValueError(f"{len(self.areas)} areas give as many explanations: .each(x) returns them all")
+        return self.each(x, target, seed=seed, progress=progress, callback=callback)[0]

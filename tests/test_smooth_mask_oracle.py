@@ -49,6 +49,11 @@ def theirs(oracle, model, x, target, areas, steps, kind="contrastive", **options
     return masks.detach(), history
 
 
+def search(*args):
+    "Our masks (A,B,1,H,W) and history."
+    return optimise_smooth_mask(*args, progress=False)
+
+
 def correlation(a, b): return np.corrcoef(a.flatten().numpy(), b.flatten().numpy())[0, 1]
 
 
@@ -86,19 +91,27 @@ def test_rewards(oracle, kind):
 @pytest.mark.parametrize("variant", ["preserve", "delete"])
 @pytest.mark.parametrize("area", [.05, .2])
 def test_search_with_a_smooth_classifier(oracle, kind, variant, area):
-    "100 steps with an infinitely differentiable classifier."
-    model, x = SmoothClassifier(dtype=torch.float32), sample_images(64, 1).images
-    ours, history = optimise_smooth_mask(model, x, 3, area, SmoothMaskOptions(steps=100, reward=kind, variant=variant))
-    mask, _ = theirs(oracle, model, x, 3, [area], 100, kind, variant=variant)
+    "100 steps with an infinitely differentiable classifier; ours in float64: for delete, simple, 5 %, float32 rounding alone leads us to another optimum after 20 steps (correlation 0.84)."
+    x = sample_images(64, 1).images
+    ours, _ = search(SmoothClassifier(), x.double(), 3, area, SmoothMaskOptions(steps=100, reward=kind, variant=variant))
+    mask, _ = theirs(oracle, SmoothClassifier(dtype=torch.float32), x, 3, [area], 100, kind, variant=variant)
     assert correlation(ours, mask) >= .98
     assert abs(ours.mean() - mask.mean()) < .02
+
+
+def test_all_800_steps(oracle):
+    "The whole search at TorchRay's settings, final mask against final mask."
+    model, x = SmoothClassifier(dtype=torch.float32), sample_images(64, 1).images
+    ours, _ = search(model, x, 3, .1)
+    mask, _ = theirs(oracle, model, x, 3, [.1], 800)
+    assert correlation(ours, mask) >= .98
 
 
 @pytest.mark.parametrize("jitter", [True, False])
 def test_search_with_a_rectified_network(oracle, small, jitter):
     x = sample_images((96, 80), 2).images[1:]
     target = small(x).argmax().item()
-    ours, _ = optimise_smooth_mask(small, x, target, .1, SmoothMaskOptions(steps=100, jitter="alternate" if jitter else "none"))
+    ours, _ = search(small, x, target, .1, SmoothMaskOptions(steps=100, jitter="alternate" if jitter else "none"))
     mask, _ = theirs(oracle, small, x, target, [.1], 100, jitter=jitter)
     assert correlation(ours, mask) >= .98
 
@@ -106,7 +119,7 @@ def test_search_with_a_rectified_network(oracle, small, jitter):
 def test_scores_are_theirs(oracle, small):
     "Reward and penalty of every step, three areas in one pass."
     x, areas, steps = sample_images(64, 1).images, (.05, .1, .2), 60
-    ours, history = optimise_smooth_mask(small, x, 2, areas, SmoothMaskOptions(steps=steps, reward="simple"))
+    ours, history = search(small, x, 2, areas, SmoothMaskOptions(steps=steps, reward="simple"))
     masks, scores = theirs(oracle, small, x, 2, areas, steps, "simple")
     for i in range(3): assert correlation(ours[i], masks[i]) >= .98
     weight = 300*1.0035**torch.arange(steps)
@@ -115,13 +128,12 @@ def test_scores_are_theirs(oracle, small):
 
 
 def test_search_with_efficientnet_lite0(oracle):
-    """A real classifier and photograph at the paper's size and TorchRay's settings, 60 steps.
+    """A real classifier and photograph at the paper's size and TorchRay's settings, for 60 steps.
 
-    The search is chaotic with rectified networks: TorchRay's own masks change when the picture is scaled by 1 - 1e-7. So we ask for 0.98,
-    or for what TorchRay keeps of itself, whichever is less.
+    Over 800 steps a deep network makes the search chaotic: TorchRay's masks of x and of (1 - 1e-7) x then correlate with 0.96 only, and ours with TorchRay's with 0.975.
     """
     model, photos = load_classifier("efficientnet_lite0"), sample_images(256, 1)
     x, target = photos.images, photos.targets[0].item()
-    ours, _ = optimise_smooth_mask(model, x, target, .2, SmoothMaskOptions(steps=60))
+    ours, _ = search(model, x, target, .2, SmoothMaskOptions(steps=60))
     mask, _ = theirs(oracle, model, x, target, [.2], 60)
     assert correlation(ours, mask) >= .98
