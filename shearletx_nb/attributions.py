@@ -191,7 +191,8 @@ class _Divide(torch.autograd.Function):
 def _kinds()->dict[str, str]: # the name of a function, without underscores -> shape, single, pooling or the name of an arithmetic operation
     "What the functions between layers do."
     kinds = dict(
-        shape="flatten view reshape permute transpose squeeze unsqueeze getitem cat stack contiguous expand chunk split unbind pad clone to float double size get dim numel len movedim swapaxes t repeat tile "
+        shape="flatten view reshape permute transpose squeeze unsqueeze getitem cat stack contiguous expand chunk split unbind pad clone "
+              "to float double size get dim numel len movedim swapaxes t repeat tile "
               "requires_grad is_floating_point stride data_ptr is_contiguous type narrow detach unflatten view_as reshape_as",
         single="relu relu6 hardtanh silu gelu sigmoid hardswish hardsigmoid leaky_relu elu selu celu tanh softplus mish clamp threshold dropout dropout2d feature_dropout neg",
         pooling="adaptive_avg_pool2d avg_pool2d mean sum max_pool2d adaptive_max_pool2d interpolate",
