@@ -1,16 +1,16 @@
 """What notebook 41 does not carry: laws of the scores over many explanations, found by hypothesis."""
-import math
+import io, math
 from dataclasses import replace
 
-import pytest, torch
+import pandas as pd, pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
 
 from shearletx_nb.core import generator, test_near as near
 from shearletx_nb.edges import CannyDetector, EdgeDetector, SobelDetector
 from shearletx_nb.explainers import Explanation
-from shearletx_nb.metrics import (AUTHORS_SCORING, PAPER_SCORING, cp_entropy, cp_l1, cp_l1_pixel, edge_sets, evaluate, extent, hallucination_score, l1,
-                                  mean_scores, rescore, retained_probability, scores, shifted_entropy)
+from shearletx_nb.metrics import (AUTHORS_SCORING, PAPER_SCORING, cp_entropy, cp_l1, cp_l1_pixel, edge_sets, evaluate, extent, hallucination_score, l1_norm,
+                                  mean_scores, rescore, retained_probability, row_scores, shifted_entropy)
 from shearletx_nb.representation import Pixels
 from shearletx_nb.wavelet import Wavelet
 
@@ -41,7 +41,7 @@ def drawn(seed, B=2, shape=(24, 20), kept=.4, T=None, dtype=torch.float64, metho
 def test_information_ignores_the_order_of_coefficients(seed, n, kept):
     c = torch.randn(3, n, generator=generator(seed), dtype=torch.float64)*(torch.rand(3, n, generator=generator(seed, 1)) < kept)
     shuffled = c[:, torch.randperm(n, generator=generator(seed, 2))]*torch.where(torch.rand(n, generator=generator(seed, 3)) < .5, -1., 1.)
-    for f in (extent, l1, shifted_entropy): near(f(shuffled), f(c), rtol=1e-12, atol=1e-300)
+    for f in (extent, l1_norm, shifted_entropy): near(f(shuffled), f(c), rtol=1e-12, atol=1e-300)
 
 
 @given(seeds, st.integers(-300, 300))
@@ -51,7 +51,7 @@ def test_information_shares_ignore_the_scale(seed, exponent):
     c, m = c.double(), (m*(m > .5)).double()
     big = c*2.**exponent                                           # exact; squares of the largest of these leave the range of double precision
     near(extent(m*big)/extent(big), extent(m*c)/extent(c), rtol=1e-12)
-    near(l1(m*big)/l1(big), l1(m*c)/l1(c), rtol=1e-12)
+    near(l1_norm(m*big)/l1_norm(big), l1_norm(m*c)/l1_norm(c), rtol=1e-12)
 
 
 @given(seeds, st.integers(1, 64))
@@ -61,7 +61,7 @@ def test_half_of_equal_coefficients_is_half_the_information(seed, pairs):
     m = torch.zeros(2*pairs, dtype=torch.float64)
     m[torch.randperm(2*pairs, generator=generator(seed, 1))[:pairs]] = 1
     near(extent(m*c)/extent(c), torch.tensor([.5], dtype=torch.float64), rtol=1e-12)
-    near(l1(m*c)/l1(c), torch.tensor([.5], dtype=torch.float64), rtol=1e-12)
+    near(l1_norm(m*c)/l1_norm(c), torch.tensor([.5], dtype=torch.float64), rtol=1e-12)
 
 
 @given(seeds, st.integers(1, 300))
@@ -115,9 +115,17 @@ def test_rows_are_finite_and_recomputable(seed, kept, scoring, method, dtype):
     assert all(math.isfinite(v) for row in rows for v in row.values() if isinstance(v, float))
     names = ("retained_probability", "cp_entropy", "cp_l1", "cp_l1_pixel", "hallucination_score")
     bare = [{k: v for k, v in row.items() if k not in names} for row in rows]
-    assert rescore(bare, scoring) == rows and [scores(b, scoring) for b in bare] == [{k: row[k] for k in names} for row in rows]
+    assert rescore(bare, scoring) == rows and [row_scores(b, scoring) for b in bare] == [{k: row[k] for k in names} for row in rows]
     for free in (dict(probability="target"), dict(information="extent"), dict(smooth_divisor="own"), dict(means="own")): rescore(bare, replace(scoring, **free))
     assert all(math.isfinite(v) for m in mean_scores(rows, scoring) for k, v in m.items() if k != "method")
+
+
+@pytest.mark.parametrize("scoring", [PAPER_SCORING, AUTHORS_SCORING], ids=["paper", "authors"])
+def test_scores_come_back_from_a_csv_file(scoring):
+    table = pd.DataFrame(evaluate(drawn(0, 3, method="SmoothMask"), scoring))
+    read = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6g")))
+    again = pd.DataFrame(rescore(read.drop(columns=["cp_entropy", "cp_l1", "cp_l1_pixel"]).to_dict("records"), scoring))
+    for k in ("retained_probability", "cp_entropy", "cp_l1", "cp_l1_pixel", "hallucination_score"): near(again[k].to_numpy(), table[k].to_numpy(), rtol=2e-5)      # six digits in the file
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
