@@ -125,7 +125,7 @@ def test_scores_come_back_from_a_csv_file(scoring):
     table = pd.DataFrame(evaluate(drawn(0, 3, method="SmoothMask"), scoring))
     read = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6g")))
     again = pd.DataFrame(rescore(read.drop(columns=["cp_entropy", "cp_l1", "cp_l1_pixel"]).to_dict("records"), scoring))
-    for k in ("retained_probability", "cp_entropy", "cp_l1", "cp_l1_pixel", "hallucination_score"): near(again[k].to_numpy(), table[k].to_numpy(), rtol=2e-5)      # six digits in the file
+    for k in ("retained_probability", "cp_entropy", "cp_l1", "cp_l1_pixel", "hallucination_score"): near(again[k].tolist(), table[k].tolist(), rtol=2e-5)      # six digits in the file
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
