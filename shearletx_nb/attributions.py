@@ -6,7 +6,7 @@
 __all__ = ['out_of_place', 'integrated_gradients', 'guided_backprop', 'gradcam_layer', 'grad_cam', 'fold_batchnorm', 'lrp',
            'superpixels', 'mean_colours', 'lime', 'attribution_methods', 'attribute']
 
-# %% ../nbs/32_attributions.ipynb #85963e50
+# %% ../nbs/32_attributions.ipynb #aca6f37f
 import contextlib, copy, warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from .core import generator
 from .explainers import check_target
 from .images import check_images
 
-# %% ../nbs/32_attributions.ipynb #41e3f506
+# %% ../nbs/32_attributions.ipynb #54c2f2c4
 @contextlib.contextmanager
 def out_of_place(model:nn.Module)->Iterator[nn.Module]:
     "The model with all `inplace` flags off, for a while."
@@ -32,7 +32,7 @@ def out_of_place(model:nn.Module)->Iterator[nn.Module]:
     finally:
         for m in flags: m.inplace = True
 
-# %% ../nbs/32_attributions.ipynb #dbe6073e
+# %% ../nbs/32_attributions.ipynb #109775fb
 @contextlib.contextmanager
 def _prepared(classifier:nn.Module)->Iterator[None]:
     "Frozen, out of place, the global random state kept (Captum's LIME draws from it), without Captum's remarks on hooks that it sets and removes."
@@ -40,7 +40,7 @@ def _prepared(classifier:nn.Module)->Iterator[None]:
         warnings.simplefilter("ignore")
         yield
 
-# %% ../nbs/32_attributions.ipynb #97559fe2
+# %% ../nbs/32_attributions.ipynb #4a75a404
 def integrated_gradients(classifier:nn.Module,
                          x:Tensor,           # (B,C,H,W)
                          target:Tensor,      # (B,)
@@ -52,7 +52,7 @@ def integrated_gradients(classifier:nn.Module,
     from captum.attr import IntegratedGradients
     with _prepared(classifier): return IntegratedGradients(classifier).attribute(x, baseline, target=target, n_steps=steps, internal_batch_size=max(batch, len(x))).to(x.dtype).detach()
 
-# %% ../nbs/32_attributions.ipynb #7fdf61a7
+# %% ../nbs/32_attributions.ipynb #8b6aed15
 class _GuidedRectifier(torch.autograd.Function):
     "y = f(x), where only positive gradients pass, scaled by f's own slope."
     @staticmethod
@@ -65,7 +65,7 @@ class _GuidedRectifier(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g:Tensor): return torch.autograd.grad(ctx.y, ctx.inner, g.clamp(min=0))[0], None
 
-# %% ../nbs/32_attributions.ipynb #5dddccb2
+# %% ../nbs/32_attributions.ipynb #b8dc25f0
 class _Guide(TorchFunctionMode):
     "Every rectifier that is called inside becomes a guided one."
     names = {"relu", "relu_", "relu6", "leaky_relu", "threshold"}
@@ -79,7 +79,7 @@ class _Guide(TorchFunctionMode):
         plain = torch.relu if name == "relu_" else func
         return _GuidedRectifier.apply(args[0], lambda x: plain(x, *args[1:], **kwargs))
 
-# %% ../nbs/32_attributions.ipynb #55736630
+# %% ../nbs/32_attributions.ipynb #7742ed14
 def guided_backprop(classifier:nn.Module,
                     x:Tensor,      # (B,C,H,W)
                     target:Tensor, # (B,)
@@ -90,7 +90,7 @@ def guided_backprop(classifier:nn.Module,
     if not guide.met: raise ValueError("the model has no rectifier (ReLU, ReLU6, leaky ReLU): Guided Backprop would be its plain gradient; integrated_gradients works for any model")
     return A.detach()
 
-# %% ../nbs/32_attributions.ipynb #6f9ce5c6
+# %% ../nbs/32_attributions.ipynb #59267476
 @contextlib.contextmanager
 def _watched(model:nn.Module, before:Callable|None=None, after:Callable|None=None)->Iterator[None]:
     "Call before(name, module, inputs) and after(name, module, inputs, output) around every module's forward, for a while."
@@ -103,7 +103,7 @@ def _watched(model:nn.Module, before:Callable|None=None, after:Callable|None=Non
     finally:
         for handle in handles: handle.remove()
 
-# %% ../nbs/32_attributions.ipynb #1b1a46a4
+# %% ../nbs/32_attributions.ipynb #a2fc7e7f
 def gradcam_layer(classifier:nn.Module,
                   x:Tensor,             # (B,C,H,W)
                  )->tuple[str, bool]:   # the module's name, and whether its input (not its output) is meant
@@ -122,7 +122,7 @@ def gradcam_layer(classifier:nn.Module,
     if not found: raise ValueError("no layer of the model has an output (B, C, H, W) with more than one pixel; Grad-CAM needs one: layer=, a module or its name, tells it which")
     return found[-1]
 
-# %% ../nbs/32_attributions.ipynb #24ade2b6
+# %% ../nbs/32_attributions.ipynb #bc081edb
 def grad_cam(classifier:nn.Module,
              x:Tensor,                          # (B,C,H,W)
              target:Tensor,                     # (B,)
@@ -139,13 +139,13 @@ def grad_cam(classifier:nn.Module,
     if A.ndim != 4: raise ValueError(f"the output of {layer!r} has shape {tuple(A.shape)}; a feature map (B, C, H, W) is needed")
     return LayerAttribution.interpolate(A, tuple(x.shape[-2:]), "bilinear").detach()
 
-# %% ../nbs/32_attributions.ipynb #38b94612
+# %% ../nbs/32_attributions.ipynb #c1eb7d92
 def _replace(root:nn.Module, name:str, new:nn.Module)->None:
     "Put another module in the place of a named one."
     parent, _, child = name.rpartition(".")
     setattr(root.get_submodule(parent), child, new)
 
-# %% ../nbs/32_attributions.ipynb #695c8c9b
+# %% ../nbs/32_attributions.ipynb #7c3577ed
 def fold_batchnorm(model:nn.Module, # in evaluation mode; changed in place, so give a copy
                    x:Tensor,        # (B,...) an input
                   )->nn.Module:     # model
@@ -164,7 +164,7 @@ def fold_batchnorm(model:nn.Module, # in evaluation mode; changed in place, so g
         _replace(model, norm, nn.Identity())
     return model
 
-# %% ../nbs/32_attributions.ipynb #239e9725
+# %% ../nbs/32_attributions.ipynb #dafc33f3
 class _Keep(torch.autograd.Function):
     "y, computed from x element by element: relevance goes to x unchanged."
     @staticmethod
@@ -172,7 +172,7 @@ class _Keep(torch.autograd.Function):
     @staticmethod
     def backward(ctx, R:Tensor): return R.sum_to_size(ctx.shape), None
 
-# %% ../nbs/32_attributions.ipynb #40d1362e
+# %% ../nbs/32_attributions.ipynb #8d43b8e2
 class _Divide(torch.autograd.Function):
     "y = f(*signals): relevance is divided in proportion to the contributions."
     @staticmethod
@@ -187,19 +187,18 @@ class _Divide(torch.autograd.Function):
         shares = torch.autograd.grad(ctx.y, ctx.inner, R/torch.where(y < 0, y-1e-9, y+1e-9))
         return None, *(a.detach()*s for a, s in zip(ctx.inner, shares))
 
-# %% ../nbs/32_attributions.ipynb #ced6fa67
+# %% ../nbs/32_attributions.ipynb #32cd64db
 def _kinds()->dict[str, str]: # the name of a function, without underscores -> shape, single, pooling or the name of an arithmetic operation
     "What the functions between layers do."
     kinds = dict(
-        shape="flatten view reshape permute transpose squeeze unsqueeze getitem cat stack contiguous expand chunk split unbind pad clone "
-              "to float double size get dim numel len movedim swapaxes t repeat tile "
-              "requires_grad is_floating_point stride data_ptr is_contiguous type narrow detach unflatten view_as reshape_as",
+        shape="flatten view reshape permute transpose squeeze unsqueeze getitem cat stack contiguous expand chunk split unbind pad clone to float double size get dim numel len movedim "
+              "swapaxes t repeat tile requires_grad is_floating_point stride data_ptr is_contiguous type narrow detach unflatten view_as reshape_as",
         single="relu relu6 hardtanh silu gelu sigmoid hardswish hardsigmoid leaky_relu elu selu celu tanh softplus mish clamp threshold dropout dropout2d feature_dropout neg",
         pooling="adaptive_avg_pool2d avg_pool2d mean sum max_pool2d adaptive_max_pool2d interpolate",
         sum="add iadd radd sub isub rsub", product="mul imul rmul", quotient="div truediv itruediv true_divide")
     return {name: kind for kind, names in kinds.items() for name in names.split()}
 
-# %% ../nbs/32_attributions.ipynb #0e7f96d1
+# %% ../nbs/32_attributions.ipynb #bd5fded5
 class _Between(TorchFunctionMode):
     "Rules for the functions between layers; inside a layer with a rule of its own (`depth` > 0) it keeps still."
     def __init__(self): super().__init__(); self.depth, self.stack, self.used, self.kinds = 0, [], [], _kinds()
@@ -222,7 +221,7 @@ class _Between(TorchFunctionMode):
         with torch.no_grad(): y = _plain(func)(*args, **kwargs)
         return _Keep.apply(signals[0], y)
 
-# %% ../nbs/32_attributions.ipynb #ec8cd683
+# %% ../nbs/32_attributions.ipynb #a9a5af7c
 def _plain(func:Callable)->Callable:
     "The function that returns what an in-place one would write."
     name = getattr(func, "__name__", "")
@@ -230,7 +229,7 @@ def _plain(func:Callable)->Callable:
     if name.endswith("_") and not name.startswith("_"): return getattr(torch, name[:-1], getattr(F, name[:-1], None))
     return func
 
-# %% ../nbs/32_attributions.ipynb #44ca7b9d
+# %% ../nbs/32_attributions.ipynb #5f3454c5
 def _captum_can(model:nn.Module, # on which LRP is to run
                 x:Tensor,        # (B,C,H,W) its input
                )->bool:
@@ -248,7 +247,7 @@ def _captum_can(model:nn.Module, # on which LRP is to run
     except ValueError: return False
     return not between.used and max(calls.values()) == 1
 
-# %% ../nbs/32_attributions.ipynb #714115ef
+# %% ../nbs/32_attributions.ipynb #56a5a5c3
 def _captum_lrp(model:nn.Module, x:Tensor, target:Tensor)->Tensor: # (B,C,H,W)
     "Captum's LRP with its epsilon rule; it knows no Identity, but an idle Dropout."
     from captum.attr import LRP
@@ -256,7 +255,7 @@ def _captum_lrp(model:nn.Module, x:Tensor, target:Tensor)->Tensor: # (B,C,H,W)
         if isinstance(m, nn.Identity): _replace(model, name, nn.Dropout(0.).eval())
     return LRP(model).attribute(x.clone().requires_grad_(), target=target).detach()
 
-# %% ../nbs/32_attributions.ipynb #ff3d155a
+# %% ../nbs/32_attributions.ipynb #c86943bc
 def _zennit_lrp(model:nn.Module, x:Tensor, target:Tensor, rule:str)->Tensor: # (B,C,H,W)
     "zennit's rules in the layers, ours between them."
     from zennit.rules import Epsilon, ZPlus
@@ -269,7 +268,7 @@ def _zennit_lrp(model:nn.Module, x:Tensor, target:Tensor, rule:str)->Tensor: # (
     def after(name, module, inputs, output): between.stack.pop(); between.depth -= name in layers
     expected = model(x).detach()
     with _watched(model, before, after):
-        handles = [(ZPlus(1e-9, zero_params="bias") if rule == "epsilon_plus" and isinstance(m, nn.modules.conv._ConvNd) else Epsilon(1e-9)).register(m) for m in layers.values()]
+        handles = [(ZPlus(1e-9) if rule == "epsilon_plus" and isinstance(m, nn.modules.conv._ConvNd) else Epsilon(1e-9)).register(m) for m in layers.values()]
         try:
             with between: logits = model(x)
             if (logits-expected).abs().max() > 1e-3*expected.abs().max(): raise ValueError("the model overwrites a tensor in place between its layers, which LRP cannot follow")
@@ -277,7 +276,7 @@ def _zennit_lrp(model:nn.Module, x:Tensor, target:Tensor, rule:str)->Tensor: # (
         finally:
             for handle in handles: handle.remove()
 
-# %% ../nbs/32_attributions.ipynb #20f8a2b9
+# %% ../nbs/32_attributions.ipynb #c7fae08a
 def lrp(classifier:nn.Module,
         x:Tensor,             # (B,C,H,W)
         target:Tensor,        # (B,)
@@ -293,7 +292,7 @@ def lrp(classifier:nn.Module,
         fold_batchnorm(model, z[:1])
         with out_of_place(model): return _captum_lrp(model, z, target) if rule == "epsilon" and _captum_can(model, z) else _zennit_lrp(model, z, target, rule)
 
-# %% ../nbs/32_attributions.ipynb #66ee12a8
+# %% ../nbs/32_attributions.ipynb #e625d1e3
 def superpixels(x:Tensor,           # (B,C,H,W)
                 kind:str="slic",    # similar neighbouring pixels (SLIC); or "grid": rectangles
                 n:int=50,           # about how many a picture; SLIC joins small ones and makes fewer
@@ -309,7 +308,7 @@ def superpixels(x:Tensor,           # (B,C,H,W)
     labels = [torch.from_numpy(slic(image.movedim(0, -1).double().cpu().numpy(), n_segments=n, compactness=10, start_label=0, channel_axis=-1)) for image in x]
     return torch.stack(labels).long().to(x.device)
 
-# %% ../nbs/32_attributions.ipynb #d45680cb
+# %% ../nbs/32_attributions.ipynb #452bed7a
 def mean_colours(x:Tensor,      # (B,C,H,W)
                  labels:Tensor, # (B,H,W)
                 )->Tensor:      # (B,C,H,W)
@@ -317,12 +316,12 @@ def mean_colours(x:Tensor,      # (B,C,H,W)
     at = labels.flatten(1)[:, None].expand(-1, x.shape[1], -1)
     return torch.zeros_like(x).flatten(2).scatter_reduce(2, at, x.flatten(2), "mean", include_self=False).gather(2, at).view_as(x)
 
-# %% ../nbs/32_attributions.ipynb #f423a8ce
+# %% ../nbs/32_attributions.ipynb #4036d4bd
 def _proximity(original, perturbed, subset:Tensor, **kwargs)->Tensor:
     "Weight of a subset of superpixels: the nearer to the whole picture, the larger."
     return torch.exp(-(1-subset.float().mean().sqrt())**2/(2*.25**2))
 
-# %% ../nbs/32_attributions.ipynb #9a23656a
+# %% ../nbs/32_attributions.ipynb #5da4adac
 def lime(classifier:nn.Module,
          x:Tensor,                      # (B,C,H,W)
          target:Tensor,                 # (B,)
@@ -347,12 +346,12 @@ def lime(classifier:nn.Module,
         maps.append(A[:, :1].to(x.dtype))
     return torch.cat(maps)
 
-# %% ../nbs/32_attributions.ipynb #674c0393
+# %% ../nbs/32_attributions.ipynb #0503ec7d
 def attribution_methods()->dict[str, Callable]:
     "The methods by name."
     return dict(integrated_gradients=integrated_gradients, guided_backprop=guided_backprop, grad_cam=grad_cam, lrp=lrp, lime=lime)
 
-# %% ../nbs/32_attributions.ipynb #496aba4b
+# %% ../nbs/32_attributions.ipynb #21928d0d
 def attribute(method:str,           # "integrated_gradients", "guided_backprop", "grad_cam", "lrp" or "lime"
               model:nn.Module|str,  # pictures in [0,1] to logits, or a name that load_classifier knows
               x:Tensor,             # (B,C,H,W) in [0,1]

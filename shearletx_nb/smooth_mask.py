@@ -7,7 +7,7 @@ __all__ = ['bump_table', 'MaskGrid', 'gaussian_blur', 'blur_pyramid', 'perturb',
            'SmoothMaskOptions', 'check_options', 'flip_schedule', 'reward_and_slope', 'optimise_smooth_mask',
            'SmoothMask']
 
-# %% ../nbs/31_smooth_mask.ipynb #bbec9d0f
+# %% ../nbs/31_smooth_mask.ipynb #2d107364
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ from .explainers import Explanation, check_target
 from .images import check_images
 from .representation import Pixels
 
-# %% ../nbs/31_smooth_mask.ipynb #1128d314
+# %% ../nbs/31_smooth_mask.ipynb #d74046c7
 def bump_table(spacing:int,  # pixels between nodes
                sigma:float,  # width of the bump in pixels
               )->Tensor:     # (spacing*spacing, (2r+1)*(2r+1)) float64: k at each place of a cell, for each node around it
@@ -32,33 +32,34 @@ def bump_table(spacing:int,  # pixels between nodes
     distance = (d[:, None, :, None]**2 + d[None, :, None, :]**2).sqrt()
     return torch.exp(-2*(distance/sigma-.5).clamp(min=0)**2).flatten(2).flatten(0, 1)
 
-# %% ../nbs/31_smooth_mask.ipynb #a77102ad
+# %% ../nbs/31_smooth_mask.ipynb #3ebfdba7
 class _SmoothMaximum(torch.autograd.Function):
     "P (cells, nodes around), k (places, nodes around), T -> smooth maximum of k*P over the nodes (cells, places)."
     @staticmethod
     def forward(ctx, P:Tensor, k:Tensor, T:float)->Tensor:
-        ctx.T, ctx.active = T, P.any(dim=1).nonzero()[:, 0].split(max(1, 2**17//k.numel()))
+        ctx.tau, ctx.active = T*math.log(2), P.any(dim=1).nonzero()[:, 0].split(max(1, 2**17//k.numel()))
+        ctx.buffers = P.new_empty(2, len(ctx.active[0]), *k.shape)
         m, Z = P.new_zeros(len(P), len(k)), P.new_full((len(P), len(k)), k.shape[1])
-        f, e = (P.new_empty(len(ctx.active[0]), *k.shape) for _ in range(2))
         for i in ctx.active:
-            torch.mul(P[i, None], k/T, out=f[:len(i)]); torch.exp(f[:len(i)], out=e[:len(i)])
-            Z[i] = e[:len(i)].sum(dim=-1)
-            m[i] = f[:len(i)].mul_(e[:len(i)]).sum(dim=-1)/Z[i]*T
+            g, e = ctx.buffers[:, :len(i)]
+            torch.mul(P[i, None], k/ctx.tau, out=g); torch.exp2(g, out=e)
+            Z[i] = e.sum(dim=-1)
+            m[i] = g.mul_(e).sum(dim=-1)/Z[i]*ctx.tau
         ctx.save_for_backward(P, k, m, Z)
         return m
 
     @staticmethod
     def backward(ctx, G:Tensor):
         P, k, m, Z = ctx.saved_tensors
-        w, T = G/Z, ctx.T
-        grad = w @ k                                                       # right where P and m are zero: e = 1
+        w, grad = G/Z, (G/Z) @ k                                           # the latter is right where P and m are zero: e = 1
         for i in ctx.active:
-            f = P[i, None]*(k/T)
-            e = f.exp()
-            grad[i] = torch.bmm(w[i, None], f.add_((1-m[i]/T)[..., None]).mul_(e).mul_(k))[:, 0]
+            g, e = ctx.buffers[:, :len(i)]
+            torch.mul(P[i, None], k/ctx.tau, out=g); torch.exp2(g, out=e)
+            g.add_((1/math.log(2)-m[i]/ctx.tau)[..., None]).mul_(e).mul_(k)
+            grad[i] = torch.bmm(w[i, None], g)[:, 0]*math.log(2)
         return grad, None, None
 
-# %% ../nbs/31_smooth_mask.ipynb #bfaabd87
+# %% ../nbs/31_smooth_mask.ipynb #66ad268b
 @dataclass(frozen=True)
 class MaskGrid:
     "From parameters on a coarse grid to smooth masks."
@@ -84,7 +85,7 @@ class MaskGrid:
 
     def crop(self, plane:Tensor)->Tensor: return plane[..., self.margin:self.margin+self.shape[0], self.margin:self.margin+self.shape[1]]
 
-# %% ../nbs/31_smooth_mask.ipynb #184bf37f
+# %% ../nbs/31_smooth_mask.ipynb #397b979d
 def gaussian_blur(x:Tensor,             # (B,C,H,W)
                   sigma:float,          # standard deviation in pixels; 0 returns x
                   border:str="zero",    # "zero": darkness beyond the border; "normalised": nothing is there
@@ -97,7 +98,7 @@ def gaussian_blur(x:Tensor,             # (B,C,H,W)
     def blur(y): return F.conv2d(F.conv2d(y.flatten(0, 1)[:, None], g[None, None, :, None], padding=(reach, 0)), g[None, None, None], padding=(0, reach)).view_as(y)
     return blur(x) if border == "zero" else blur(x)/blur(torch.ones_like(x[:1, :1]))
 
-# %% ../nbs/31_smooth_mask.ipynb #23b5f9b6
+# %% ../nbs/31_smooth_mask.ipynb #ddb69af6
 def blur_pyramid(x:Tensor,            # (B,C,H,W)
                  levels:int=8,        # L, the unblurred picture included
                  max_blur:float=20.,  # standard deviation of the strongest blur, in pixels
@@ -106,7 +107,7 @@ def blur_pyramid(x:Tensor,            # (B,C,H,W)
     "Copies of a picture, from blurred to sharp."
     return torch.stack([gaussian_blur(x, max_blur*(1-l/(levels-1)), border) for l in range(levels)], dim=-1)
 
-# %% ../nbs/31_smooth_mask.ipynb #63a6a148
+# %% ../nbs/31_smooth_mask.ipynb #b032e372
 def perturb(y:Tensor,  # (B,C,H,W,L) pyramid
             m:Tensor,  # (A,B,H,W) masks in [0,1], any number A a picture
            )->tuple[Tensor, Tensor]:  # z and dz/dm, each (A,B,C,H,W)
@@ -120,7 +121,7 @@ def perturb(y:Tensor,  # (B,C,H,W,L) pyramid
     step = high-low
     return torch.addcmul(low, (level-l)[:, :, None], step), (L-1)*step
 
-# %% ../nbs/31_smooth_mask.ipynb #fd39960f
+# %% ../nbs/31_smooth_mask.ipynb #4b8d9a63
 def area_target(m:Tensor,    # (N,n) values of masks
                 area:Tensor, # (N,) float64, wanted shares of ones
                )->Tensor:    # (N,n) what each value should be: 1 for the largest, 0 for the others
@@ -132,7 +133,7 @@ def area_target(m:Tensor,    # (N,n) values of masks
     share = (n - zeros - above.sum(dim=1)).to(m)/tied.sum(dim=1).to(m)
     return torch.where(tied, share[:, None], above.to(m))
 
-# %% ../nbs/31_smooth_mask.ipynb #ea77c3f2
+# %% ../nbs/31_smooth_mask.ipynb #41130eb9
 def area_penalty(m:Tensor,    # (N,n) values of masks
                  area:Tensor, # (N,) float64, wanted shares of ones
                 )->tuple[Tensor, Tensor]: # R (N,) and its gradient (N,n)
@@ -141,7 +142,7 @@ def area_penalty(m:Tensor,    # (N,n) values of masks
     tie = (r*(1-r)).mean(dim=1)                        # a shared one: E(m-r)^2 over who gets it = (m-E r)^2 + var r
     return (m-r).square().mean(dim=1) + tie, 2*(m-r)/m.shape[1]
 
-# %% ../nbs/31_smooth_mask.ipynb #303b778e
+# %% ../nbs/31_smooth_mask.ipynb #a3b7ab4d
 def reward(logits:Tensor,            # (N,classes)
            target:Tensor,            # (N,) class indices
            kind:str="contrastive",   # or "simple"
@@ -151,7 +152,7 @@ def reward(logits:Tensor,            # (N,classes)
     if kind == "simple": return own[:, 0]
     return (own - logits.scatter(1, target[:, None], -torch.inf).amax(dim=1, keepdim=True))[:, 0]
 
-# %% ../nbs/31_smooth_mask.ipynb #a6c579e3
+# %% ../nbs/31_smooth_mask.ipynb #d697184c
 @dataclass(frozen=True)
 class SmoothMaskOptions:
     "Every choice of the method; the defaults are TorchRay's with the contrastive reward."
@@ -173,7 +174,7 @@ class SmoothMaskOptions:
 
     def __post_init__(self): check_options(self)
 
-# %% ../nbs/31_smooth_mask.ipynb #14f3c1d0
+# %% ../nbs/31_smooth_mask.ipynb #d1ae8e9c
 def check_options(options:SmoothMaskOptions)->None:
     "Refuse unknown words and senseless numbers."
     words = dict(reward="contrastive simple", variant="preserve delete", jitter="alternate random none", border="zero normalised", frame="margin image")
@@ -183,7 +184,7 @@ def check_options(options:SmoothMaskOptions)->None:
         if getattr(options, name) < least: raise ValueError(f"{name}={getattr(options, name)}: at least {least} is needed")
     if not options.sigma > 0: raise ValueError(f"sigma={options.sigma}: a positive width in pixels is needed")
 
-# %% ../nbs/31_smooth_mask.ipynb #e0c1a602
+# %% ../nbs/31_smooth_mask.ipynb #502c48f7
 def flip_schedule(steps:int,    # how many
                   batch:int,    # pictures
                   jitter:str,   # "alternate", "random" or "none"
@@ -193,7 +194,7 @@ def flip_schedule(steps:int,    # how many
     if jitter == "random": return torch.stack([torch.rand(steps, generator=generator(seed, b)) < .5 for b in range(batch)], dim=1)
     return ((torch.arange(steps) % 2 == 0) & (jitter == "alternate"))[:, None].expand(steps, batch)
 
-# %% ../nbs/31_smooth_mask.ipynb #687dee5c
+# %% ../nbs/31_smooth_mask.ipynb #6af4fe96
 def reward_and_slope(classifier:nn.Module,         # pictures to logits
                      y:Tensor,                     # (B,C,H,W,L) blur pyramid
                      m:Tensor,                     # (A,B,H,W) masks
@@ -215,7 +216,7 @@ def reward_and_slope(classifier:nn.Module,         # pictures to logits
     if flip.any(): g[:, flip] = g[:, flip].flip(-1)
     return torch.cat(values).view(m.shape[:2]), (g*slope).sum(dim=2)          # variant delete: the signs of the reward and of 1-m cancel
 
-# %% ../nbs/31_smooth_mask.ipynb #61484339
+# %% ../nbs/31_smooth_mask.ipynb #b69dc5be
 class _Search:
     "A search for smooth masks: what is fixed, and what moves."
     def __init__(self, classifier:nn.Module, x:Tensor, target:Tensor, areas:Sequence[float], options:SmoothMaskOptions):
@@ -241,14 +242,14 @@ class _Search:
         self.m_bar = (self.m_bar.detach() - o.lr*self.v).clamp(0, 1)
         return m, dict(reward=value, penalty=R.view(self.size), area=m.mean(dim=(-2, -1)))
 
-# %% ../nbs/31_smooth_mask.ipynb #469e3016
+# %% ../nbs/31_smooth_mask.ipynb #7766af7c
 def _areas(areas:float|Sequence[float])->tuple[float, ...]:
     "One or several areas as a tuple of shares."
     areas = (areas,) if isinstance(areas, (int, float)) else tuple(areas)
     if not areas or not all(0 < a < 1 for a in areas): raise ValueError(f"areas={areas}: shares between 0 and 1 are needed, such as (0.05, 0.1, 0.2)")
     return areas
 
-# %% ../nbs/31_smooth_mask.ipynb #accba3af
+# %% ../nbs/31_smooth_mask.ipynb #7472b634
 def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] to logits, or a name that load_classifier knows
                          x:Tensor,                         # (B,C,H,W) in [0,1]
                          target:int|Sequence[int]|Tensor|None=None, # None: the predicted class
@@ -274,7 +275,7 @@ def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] t
     history = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
     return m[:, :, None].clone(), dict(history, target=search.target, finished=finished)
 
-# %% ../nbs/31_smooth_mask.ipynb #2ec41cab
+# %% ../nbs/31_smooth_mask.ipynb #62092d33
 class SmoothMask:
     "The smooth mask of a given area that keeps the class best (Fong, Patrick and Vedaldi 2019)."
     def __init__(self,
