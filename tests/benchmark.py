@@ -67,6 +67,19 @@ def mask_step(method:str, kind:str, size:int, samples:int, rounds:int)->dict:
     return alternate({"classifier": lambda: objective.fidelity(model, images, target), kind: step}, rounds)
 
 
+def smooth_step(kind:str, size:int, rounds:int, steps:int=10)->dict:
+    "Steps of the smooth mask, ours or TorchRay's, beside the classifier's passes on the one picture that each step shows it."
+    from oracles import load_torchray
+    from shearletx_nb.objective import fidelity
+    from shearletx_nb.smooth_mask import SmoothMaskOptions, optimise_smooth_mask
+    model, x, target = setting(size)
+    torchray = load_torchray()
+    jobs = dict(engine=lambda: optimise_smooth_mask(model, x, target, (.2,), SmoothMaskOptions(steps=steps), progress=False),
+                twin=lambda: torchray.extremal_perturbation(model, x, target.item(), areas=[.2], max_iter=steps, reward_func=torchray.contrastive_reward))
+    seconds = alternate({"classifier": lambda: [fidelity(model, x[None], target) for _ in range(steps)], kind: jobs[kind]}, rounds)
+    return {name: s/steps for name, s in seconds.items()}
+
+
 def build(rounds:int, **_)->dict:
     "The filters of the 256×256 system, ours and pyshearlab_mind's."
     import pyshearlab_mind
@@ -101,6 +114,7 @@ def run_row(row:str, options:argparse.Namespace)->dict:
     before = peak_mb()
     if what == "build": seconds = build(options.rounds)
     elif what == "transform": seconds = transform(kind, options.rounds)
+    elif what == "SmoothMask": seconds = smooth_step(kind, options.size, options.rounds)
     else: seconds = mask_step(what, kind, options.size, options.samples, options.rounds)
     return dict(seconds=seconds, peak_mb=peak_mb(), above_mb=peak_mb()-before)
 
@@ -117,6 +131,7 @@ def report(options:argparse.Namespace)->None:
     print(f"memory of the transforms: {fast['above_mb']:.0f} MB, plain {plain['above_mb']:.0f} MB: {fast['above_mb']/plain['above_mb']:.2f} of it\n")
     print(f"one step at {options.size}×{options.size}, {options.samples} samples, EfficientNet-Lite0, in units of the classifier's own forward and backward pass")
     print(f"{'':12} {'twin':>8} : {'engine':>7} : classifier     engine, s a step     peak MB, twin / engine")
+    print("(SmoothMask: one picture a step, and its twin is TorchRay; set-up included)")
     for method in options.methods:
         twin, engine = measure(f"{method}:twin", options), measure(f"{method}:engine", options)
         a, b = twin["seconds"]["twin"]/twin["seconds"]["classifier"], engine["seconds"]["engine"]/engine["seconds"]["classifier"]
@@ -130,7 +145,7 @@ if __name__ == "__main__":
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--methods", nargs="*", default=["ShearletX", "WaveletX", "PixelMask"])
+    parser.add_argument("--methods", nargs="*", default=["ShearletX", "WaveletX", "PixelMask", "SmoothMask"])
     options = parser.parse_args()
     if options.row: print(json.dumps(run_row(options.row, options)))
     else: report(options)

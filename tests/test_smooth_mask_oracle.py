@@ -1,13 +1,13 @@
 """Smooth masks against TorchRay 1.0.0.2, the library of the method's authors, run as a black box.
 
 TorchRay (CC BY-NC) is no dependency: install it with `pip install --no-deps torchray==1.0.0.2`. Without it these tests skip, and say so.
-Its own dependencies serve its benchmarks only; empty modules stand in for them.
 """
-import importlib, sys, types, warnings
+import warnings
 
 import numpy as np
 import pytest
 import torch
+from oracles import load_torchray
 from torch import nn
 
 from shearletx_nb.classifiers import SmoothClassifier, load_classifier
@@ -18,17 +18,7 @@ from shearletx_nb.smooth_mask import MaskGrid, SmoothMaskOptions, blur_pyramid, 
 @pytest.fixture(scope="module")
 def oracle():
     "TorchRay's extremal_perturbation module."
-    missing = {n: types.ModuleType(n) for n in ("pymongo", "pycocotools", "pycocotools.coco", "pycocotools.mask") if n not in sys.modules}
-    sys.modules.update(missing)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module("torchray.attribution.extremal_perturbation")
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("torchray"): raise
-        pytest.skip("the oracle is not installed: pip install --no-deps torchray==1.0.0.2")
-    finally:
-        for name in missing: sys.modules.pop(name)
+    return load_torchray() or pytest.skip("the oracle is not installed: pip install --no-deps torchray==1.0.0.2")
 
 
 @pytest.fixture(scope="module")
