@@ -6,7 +6,7 @@
 __all__ = ['relative_error', 'test_near', 'generator', 'progress_bar', 'atomic_path', 'keep_freed_memory', 'digest',
            'environment', 'Run']
 
-# %% ../nbs/00_core.ipynb #f77eedf7
+# %% ../nbs/00_core.ipynb #7025e7d5
 import contextlib, ctypes, hashlib, importlib.metadata, json, os, platform, subprocess, tempfile, time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-# %% ../nbs/00_core.ipynb #25c7c82f
+# %% ../nbs/00_core.ipynb #37b7c816
 def relative_error(a:Tensor, # any array of numbers
                    b:Tensor, # the reference, of the same shape
                   )->float:  # max|a-b| / max|b|, or max|a-b| where b is zero
@@ -29,7 +29,7 @@ def relative_error(a:Tensor, # any array of numbers
     scale = b.abs().max().item()
     return (a-b).abs().max().item() / (scale or 1.)
 
-# %% ../nbs/00_core.ipynb #46bf0787
+# %% ../nbs/00_core.ipynb #fddbb355
 def test_near(a:Tensor,         # what was computed
               b:Tensor,         # what it should be
               rtol:float=1e-6,  # allowed deviation, relative to the largest |b|
@@ -41,7 +41,7 @@ def test_near(a:Tensor,         # what was computed
     limit = atol + rtol*b_max
     if not error <= limit: raise AssertionError(f"largest deviation {error:.3g} exceeds {limit:.3g}")
 
-# %% ../nbs/00_core.ipynb #658a3ed8
+# %% ../nbs/00_core.ipynb #98e331ba
 def generator(seed:int,                 # the user's seed
               *place:int,               # where the draw happens: picture, step, ...
               device:str|torch.device="cpu",
@@ -50,7 +50,7 @@ def generator(seed:int,                 # the user's seed
     mixed = np.random.SeedSequence([seed, len(place), *place]).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(mixed) >> 1)
 
-# %% ../nbs/00_core.ipynb #13149a85
+# %% ../nbs/00_core.ipynb #ec4b7c60
 def progress_bar(items:Iterable|None=None,  # what to iterate over; None for a bar moved by hand
                  progress:bool|None=None,   # None: shown unless the environment variable CI is set
                  **options,                 # passed to tqdm: total, desc, unit, ...
@@ -59,7 +59,7 @@ def progress_bar(items:Iterable|None=None,  # what to iterate over; None for a b
     shown = not os.environ.get("CI") if progress is None else progress
     return tqdm(items, disable=not shown, **options)
 
-# %% ../nbs/00_core.ipynb #841c5ec5
+# %% ../nbs/00_core.ipynb #d4a6e5f2
 @contextlib.contextmanager
 def atomic_path(path:str|Path,      # the final name
                )->Iterator[Path]:   # a temporary name in the same folder, with the same suffix, to write to
@@ -76,7 +76,7 @@ def atomic_path(path:str|Path,      # the final name
         os.replace(partial, path)
     finally: partial.unlink(missing_ok=True)
 
-# %% ../nbs/00_core.ipynb #2b1ebb7e
+# %% ../nbs/00_core.ipynb #db1d3b93
 def keep_freed_memory()->bool: # whether the C library took the advice
     "Tell glibc to keep large freed blocks for the next allocation; does nothing elsewhere."
     try: mallopt = ctypes.CDLL("libc.so.6").mallopt
@@ -84,19 +84,19 @@ def keep_freed_memory()->bool: # whether the C library took the advice
     mmap_max, trim_threshold = -4, -1                # glibc's numbers of the two settings
     return bool(mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31-1))
 
-# %% ../nbs/00_core.ipynb #f9175cda
+# %% ../nbs/00_core.ipynb #fde51012
 def digest(path:str|Path,   # a file
           )->str:           # 64 hexadecimal digits
     "SHA-256 of a file."
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
-# %% ../nbs/00_core.ipynb #a00fbf92
+# %% ../nbs/00_core.ipynb #ba59b8d1
 def _version(package:str)->str|None:
     "The installed version, or None."
     try: return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError: return None
 
-# %% ../nbs/00_core.ipynb #f90518a3
+# %% ../nbs/00_core.ipynb #52a0d7b5
 def environment()->dict: # versions, hardware and commit; no path, no user, no host name
     "The circumstances that a result may depend on."
     source = Path(__file__).parent if "__file__" in globals() else None
@@ -106,7 +106,7 @@ def environment()->dict: # versions, hardware and commit; no path, no user, no h
                 cores=os.cpu_count(), threads=torch.get_num_threads(), gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
                 packages={p: v for p in packages if (v := _version(p))})
 
-# %% ../nbs/00_core.ipynb #8a4455fc
+# %% ../nbs/00_core.ipynb #949ba0ab
 class Run:
     "The folder of one experiment: figures, rows and the manifest of how they came to be."
     def __init__(self,
@@ -123,9 +123,9 @@ class Run:
         if file not in self.files: self.files.append(file)
         return self.out/file
 
-    def figure(self, figure, stem:str="figure")->None:
+    def figure(self, figure, stem:str="figure", dpi:int=150, pdf:bool=True)->None:
         "Save a matplotlib figure as PNG and, with embedded fonts, as PDF."
-        for suffix, options in ((".png", dict(dpi=150)), (".pdf", dict(metadata=dict(CreationDate=None)))):
+        for suffix, options in ((".png", dict(dpi=dpi)), (".pdf", dict(metadata=dict(CreationDate=None))))[:1+pdf]:
             with atomic_path(self.path(stem+suffix)) as p: figure.savefig(p, bbox_inches="tight", **options)
 
     def rows(self, table, file:str="rows.csv")->None:
