@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['methods', 'main']
 
-# %% ../nbs/61_cli.ipynb #af856bf7
+# %% ../nbs/61_cli.ipynb #a4e442b2
 import argparse, os, sys
 from pathlib import Path
 
@@ -18,12 +18,12 @@ from .explainers import CartoonX, PixelMask, ShearletX, WaveletX, show_explanati
 from .images import class_names, load_image
 from .reproduce import reproduce
 
-# %% ../nbs/61_cli.ipynb #0bf3cbe8
+# %% ../nbs/61_cli.ipynb #8cbc3a6d
 def methods()->dict[str, type]:
     "The mask explainers by the name that the command line takes."
     return dict(shearletx=ShearletX, waveletx=WaveletX, cartoonx=CartoonX, pixelmask=PixelMask)
 
-# %% ../nbs/61_cli.ipynb #1d2383f7
+# %% ../nbs/61_cli.ipynb #f4e5bb38
 def _write(why, stem:Path, suffix:str)->list[Path]:
     "The figure and the explanation of one picture."
     picture = stem.with_name(stem.name+".png")
@@ -32,7 +32,7 @@ def _write(why, stem:Path, suffix:str)->list[Path]:
     plt.close(figure)
     return [picture, why.save(stem.with_name(stem.name+f".{suffix}"))]
 
-# %% ../nbs/61_cli.ipynb #a806bafd
+# %% ../nbs/61_cli.ipynb #a4e3a038
 def _explain(args:argparse.Namespace)->int:
     "Explain photographs, one after the other."
     pictures = {Path(p): load_image(p, args.size) for p in args.pictures}
@@ -48,7 +48,7 @@ def _explain(args:argparse.Namespace)->int:
             return 130
     return 0
 
-# %% ../nbs/61_cli.ipynb #3d85db2f
+# %% ../nbs/61_cli.ipynb #b9926d48
 def _add_explain(commands)->None:
     "The arguments of `shearletx explain`."
     parser = commands.add_parser("explain", help="explain what a classifier sees in photographs", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -67,14 +67,14 @@ def _add_explain(commands)->None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_explain)
 
-# %% ../nbs/61_cli.ipynb #6b4091b0
+# %% ../nbs/61_cli.ipynb #6f0119c6
 def _reproduce(args:argparse.Namespace)->int:
     "Run experiments and say which files were written."
     files = reproduce(args.experiments, args.profile, {k: yaml.safe_load(v) for k, v in args.p}, figures=args.out)
     print("wrote", *files, sep="\n  ")
     return 0
 
-# %% ../nbs/61_cli.ipynb #8e2ecbfb
+# %% ../nbs/61_cli.ipynb #6333738c
 def _add_reproduce(commands)->None:
     "The arguments of `shearletx reproduce`."
     parser = commands.add_parser("reproduce", help="run the paper's experiments",
@@ -85,7 +85,7 @@ def _add_reproduce(commands)->None:
     parser.add_argument("--out", default="figures", help="folder of the results (default: figures)")
     parser.set_defaults(run=_reproduce)
 
-# %% ../nbs/61_cli.ipynb #43377068
+# %% ../nbs/61_cli.ipynb #fd554180
 def main(arguments:list[str]|None=None, # None: those of the command line
         )->int:                         # exit code: 0 done, 2 bad input
     "The `shearletx` command."

@@ -7,9 +7,9 @@ __all__ = ['describe', 'build', 'Explanation', 'on_canvas', 'save_explanation', 
            'mask_profile', 'show_explanation', 'check_target', 'MaskExplainer', 'ShearletX', 'WaveletX', 'CartoonX',
            'PixelMask']
 
-# %% ../nbs/30_explainers.ipynb #e379fc20
+# %% ../nbs/30_explainers.ipynb #79ad9d82
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,14 +23,14 @@ from torch import Tensor, nn
 from .classifiers import load_classifier, probabilities
 from .core import atomic_path
 from .images import check_images, class_names
-from .objective import PAPER, Protocol
+from .objective import PAPER, Protocol, protocol_named
 from .optimise import Plateau, optimise_mask
 from .perturbation import band_statistics
 from .representation import Pixels, Representation
 from .shearlet import Shearlet
 from .wavelet import Wavelet
 
-# %% ../nbs/30_explainers.ipynb #da2ba231
+# %% ../nbs/30_explainers.ipynb #fee5d416
 def describe(T:Representation)->dict: # kind, shape and what else it takes to build it again
     "A representation as plain data."
     if isinstance(T, Shearlet): return dict(kind="Shearlet", shape=list(T.shape), **T.settings)
@@ -38,7 +38,7 @@ def describe(T:Representation)->dict: # kind, shape and what else it takes to bu
     if isinstance(T, Pixels): return dict(kind="Pixels", shape=list(T.shape))
     raise ValueError(f"{type(T).__name__} cannot be written down: Shearlet, Wavelet and Pixels can")
 
-# %% ../nbs/30_explainers.ipynb #d3ccdf66
+# %% ../nbs/30_explainers.ipynb #79cbda09
 def build(description:dict)->Representation:
     "The representation that `describe` described."
     options = dict(description)
@@ -47,7 +47,7 @@ def build(description:dict)->Representation:
     if kind not in kinds: raise ValueError(f"unknown representation {kind!r}: {', '.join(kinds)} are known")
     return kinds[kind](tuple(options.pop("shape")), **options)
 
-# %% ../nbs/30_explainers.ipynb #babf61b9
+# %% ../nbs/30_explainers.ipynb #cd5d1afe
 @dataclass
 class Explanation:
     "A picture, a mask on its coefficients, and what follows from them."
@@ -82,7 +82,7 @@ class Explanation:
     @staticmethod
     def load(path:str|Path, model:nn.Module|str|None=None)->"Explanation": return load_explanation(path, model)
 
-# %% ../nbs/30_explainers.ipynb #464b83a7
+# %% ../nbs/30_explainers.ipynb #3cb8b9ec
 def on_canvas(why:Explanation, canvas:str="zero")->Tensor: # (B,C,H,W)
     "An explanation on the canvas `zero`, `max`, `mean` or `dataset`."
     T, m = why.representation, why.mask[:, None]
@@ -98,7 +98,7 @@ def on_canvas(why:Explanation, canvas:str="zero")->Tensor: # (B,C,H,W)
         return why.image + T.synthesise((1-m)*T.analyse(d))
     raise ValueError(f"unknown canvas {canvas!r}: zero, max, mean or dataset is needed")
 
-# %% ../nbs/30_explainers.ipynb #b8bd60eb
+# %% ../nbs/30_explainers.ipynb #f9f951fd
 def _pack(why:Explanation)->tuple[dict[str, Tensor], str]:
     "An explanation as named tensors and a JSON text."
     tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, **{f"history.{k}": v for k, v in why.history.items()})
@@ -106,7 +106,7 @@ def _pack(why:Explanation)->tuple[dict[str, Tensor], str]:
     facts = dict(format="shearletx explanation 1", method=why.method, settings=why.settings, representation=describe(why.representation))
     return {k: v.detach().cpu().contiguous() for k, v in tensors.items()}, json.dumps(facts, default=str)
 
-# %% ../nbs/30_explainers.ipynb #a375a6ae
+# %% ../nbs/30_explainers.ipynb #ed90b091
 def save_explanation(why:Explanation, path:str|Path)->Path:
     "Write one `.npz` or `.safetensors` file, whole or not at all."
     path = Path(path)
@@ -117,7 +117,7 @@ def save_explanation(why:Explanation, path:str|Path)->Path:
         else: safetensors.torch.save_file(tensors, partial, metadata=dict(facts=facts))
     return path
 
-# %% ../nbs/30_explainers.ipynb #05cb4d72
+# %% ../nbs/30_explainers.ipynb #e98e3737
 def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     "Read an explanation; a classifier, or its name, lets it compute probabilities again."
     path = Path(path)
@@ -131,7 +131,7 @@ def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     T = build(facts["representation"]).to(tensors["x"])
     return Explanation(**tensors, representation=T, method=facts["method"], settings=facts["settings"], history=history, model=None if model is None else load_classifier(model))
 
-# %% ../nbs/30_explainers.ipynb #7dc4438f
+# %% ../nbs/30_explainers.ipynb #34674105
 def for_display(e:Tensor,            # (B,C,H,W) explanation on the zero canvas
                 quantile:float=.995, # of |e - its mean|, which becomes full contrast
                )->Tensor:            # (B,C,H,W) in [0,1]
@@ -140,13 +140,13 @@ def for_display(e:Tensor,            # (B,C,H,W) explanation on the zero canvas
     top = e.abs().flatten(1).quantile(quantile, dim=1)[:, None, None, None].clamp(min=1e-12)
     return (.5+.5*e/top).clamp(0, 1)
 
-# %% ../nbs/30_explainers.ipynb #6edac1f7
+# %% ../nbs/30_explainers.ipynb #0685c3fc
 def display(why:Explanation)->Tensor: # (B,C,H,W) in [0,1]
     "An explanation for the eye: on mid-grey; with raised contrast unless it is a mask on pixels."
     if isinstance(why.representation, Pixels): return (why.image + .5*(1-why.mask)).clamp(0, 1)
     return for_display(why.image)
 
-# %% ../nbs/30_explainers.ipynb #412099a9
+# %% ../nbs/30_explainers.ipynb #2a45998c
 def mask_profile(why:Explanation)->list[dict]: # rows: image, band, scale, direction, mean, kept
     "Mean of the mask and share of the kept magnitude, band by band."
     rows, T = [], why.representation
@@ -157,7 +157,7 @@ def mask_profile(why:Explanation)->list[dict]: # rows: image, band, scale, direc
         rows += [dict(image=i, band=band.name, scale=band.scale, direction=direction, mean=m[i].mean().item(), kept=kept[i].item()) for i in range(len(why))]
     return rows
 
-# %% ../nbs/30_explainers.ipynb #bb815b53
+# %% ../nbs/30_explainers.ipynb #a725e08c
 def _draw_profile(ax, rows:list[dict])->None:
     "Kept share by scale, a dot a direction, a bar for their mean."
     scales = sorted({r["scale"] for r in rows})
@@ -167,7 +167,7 @@ def _draw_profile(ax, rows:list[dict])->None:
         if len(kept) > 1: ax.plot(np.linspace(s-.3, s+.3, len(kept)), kept, ".", ms=3, color="C0")
     ax.set_xticks(scales, ["low" if s == 0 else str(s) for s in scales]); ax.set_xlabel("scale (dots: directions)"); ax.set_ylabel("kept magnitude, %")
 
-# %% ../nbs/30_explainers.ipynb #c9512f93
+# %% ../nbs/30_explainers.ipynb #d31b8671
 def show_explanation(why:Explanation,
                      n:int=4,               # pictures at most
                      canvas:str="mean",     # of the retained probability in the title
@@ -186,7 +186,7 @@ def show_explanation(why:Explanation,
         _draw_profile(right, [r for r in rows if r["image"] == i])
     return figure
 
-# %% ../nbs/30_explainers.ipynb #913a792f
+# %% ../nbs/30_explainers.ipynb #8e0e3d15
 def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     "The classes to explain, one a picture; None: the predicted ones."
     if target is None: return p.argmax(dim=-1)
@@ -197,20 +197,23 @@ def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     if target.min() < 0 or target.max() >= p.shape[1]: raise ValueError(f"target {target.tolist()}: the classifier's classes are 0 to {p.shape[1]-1}")
     return target.long().expand(len(p)).clone()
 
-# %% ../nbs/30_explainers.ipynb #54759d7e
+# %% ../nbs/30_explainers.ipynb #1c99c41b
 class MaskExplainer:
     "A mask on the coefficients of a picture, optimised to keep the class; subclasses choose representation and penalties."
     lambda1, lambda2 = 1., 2.
     def __init__(self,
                  model:nn.Module|str,        # pictures in [0,1] to logits, or a classifier's name
-                 *, protocol:Protocol=PAPER, steps:int=300, samples:int=16, lr:float=.1,
+                 *, protocol:Protocol|str=PAPER, # or its name
+                 steps:int|None=None,        # these, if given, instead of the protocol's
+                 samples:int|None=None, lr:float|None=None, betas:tuple[float, float]|None=None,
                  lambda1:float|None=None,    # None: the paper's
                  lambda2:float|None=None,
-                 betas:tuple[float, float]=(.9, .999), max_samples_per_pass:int=8, plateau:Plateau|None=None,
+                 max_samples_per_pass:int=8, plateau:Plateau|None=None,
                  **representation,           # options of the representation, such as n_scales=3
                 ):
         self.model = load_classifier(model)
-        self.protocol, self.steps, self.samples, self.lr, self.betas, self.max_samples_per_pass, self.plateau = protocol, steps, samples, lr, betas, max_samples_per_pass, plateau
+        given = {k: v for k, v in dict(steps=steps, samples=samples, lr=lr, betas=betas).items() if v is not None}
+        self.protocol, self.max_samples_per_pass, self.plateau = replace(protocol_named(protocol), **given), max_samples_per_pass, plateau
         self.lambda1 = self._lambda1() if lambda1 is None else lambda1
         self.lambda2 = type(self).lambda2 if lambda2 is None else lambda2
         self.options = representation
@@ -219,7 +222,7 @@ class MaskExplainer:
     def representation(self, shape:tuple[int, int])->Representation: raise NotImplementedError
     def settings(self, seed:int)->dict:
         "What a run depends on, as plain data."
-        return dict(protocol=asdict(self.protocol), steps=self.steps, samples=self.samples, lr=self.lr, lambda1=self.lambda1, lambda2=self.lambda2, betas=list(self.betas), seed=seed,
+        return dict(protocol=asdict(self.protocol), lambda1=self.lambda1, lambda2=self.lambda2, seed=seed,
                     plateau=None if self.plateau is None else asdict(self.plateau), classifier=getattr(self.model, "name", type(self.model).__name__))
 
     def __call__(self, x:Tensor, target:int|list|Tensor|None=None, *, seed:int=0, progress:bool|None=None, callback=None)->Explanation:
@@ -228,29 +231,29 @@ class MaskExplainer:
         T = self.representation(tuple(x.shape[-2:])).to(x)
         p = probabilities(self.model, x)
         target = check_target(target, p)
-        best = optimise_mask(T, self.model, x, target, lambda1=self.lambda1, lambda2=self.lambda2, steps=self.steps, samples=self.samples, lr=self.lr, betas=self.betas,
+        best = optimise_mask(T, self.model, x, target, lambda1=self.lambda1, lambda2=self.lambda2,
                              protocol=self.protocol, seed=seed, max_samples_per_pass=self.max_samples_per_pass, plateau=self.plateau, callback=callback, progress=progress)
         settings = {**self.settings(seed), "classes": p.shape[1]}
         return Explanation(x, best.mask, target, p[torch.arange(len(x)), target], T, type(self).__name__, settings, best.history, best.finished, self.model)
 
-# %% ../nbs/30_explainers.ipynb #670db5b0
+# %% ../nbs/30_explainers.ipynb #0f475736
 class ShearletX(MaskExplainer):
     "The paper's explainer: a mask on shearlet coefficients."
     def representation(self, shape:tuple[int, int])->Shearlet: return Shearlet(shape, **self.options)
 
-# %% ../nbs/30_explainers.ipynb #6522ee5b
+# %% ../nbs/30_explainers.ipynb #e3557b95
 class WaveletX(MaskExplainer):
     "A mask on wavelet coefficients, with the spatial penalty."
     lambda2 = 10.
     def _lambda1(self)->float: return self.protocol.waveletx_lambda1
     def representation(self, shape:tuple[int, int])->Wavelet: return Wavelet(shape, **self.options)
 
-# %% ../nbs/30_explainers.ipynb #c598c214
+# %% ../nbs/30_explainers.ipynb #fe0ac3a2
 class CartoonX(WaveletX):
     "A mask on wavelet coefficients, without the spatial penalty (Kolek et al. 2022)."
     lambda2 = 0.
 
-# %% ../nbs/30_explainers.ipynb #dd11f913
+# %% ../nbs/30_explainers.ipynb #b140bec2
 class PixelMask(MaskExplainer):
     "A mask on pixels, without smoothness constraints."
     lambda2 = 0.
