@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #cffeae18
+# %% ../nbs/21_objective.ipynb #d7f9b8b3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #2c24370a
+# %% ../nbs/21_objective.ipynb #f09d8290
 @dataclass(frozen=True)
 class Protocol:
     "The choices of a mask explanation that the paper's text and the published code make differently."
@@ -43,25 +43,26 @@ class Protocol:
     def __post_init__(self):
         for name in ("noise_free", "decay"):
             if not 0 <= getattr(self, name) <= 1: raise ValueError(f"Protocol: {name}={getattr(self, name)}; a share between 0 and 1 is needed")
-        if self.steps < 0 or self.samples < 1 or self.lr <= 0: raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
-        allowed = dict(amplitude=("full", "random"), canvas=("mean", "random"), fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
-                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"))
+        if self.steps < 0 or self.samples < 1 or self.lr <= 0:
+            raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
+        allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
+                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"), canvas=("mean", "random"))
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #3b7bf6a8
+# %% ../nbs/21_objective.ipynb #6edf84bd
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #f29a10ff
+# %% ../nbs/21_objective.ipynb #09e79cba
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #10e9ddc7
+# %% ../nbs/21_objective.ipynb #f57d4343
 SOUND = replace(PAPER, noise_free=.5)
 
-# %% ../nbs/21_objective.ipynb #693d19eb
+# %% ../nbs/21_objective.ipynb #bf1b908e
 FAST = replace(SOUND, steps=120, samples=4, betas=(.9, .95), decay=.5)
 
-# %% ../nbs/21_objective.ipynb #3ee83880
+# %% ../nbs/21_objective.ipynb #eaa37b8b
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -69,14 +70,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #6eaba7e0
+# %% ../nbs/21_objective.ipynb #4845dd88
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #b14347b3
+# %% ../nbs/21_objective.ipynb #ee5f5414
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -85,7 +86,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #1bf223b5
+# %% ../nbs/21_objective.ipynb #566fa09b
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -95,7 +96,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #902a72c0
+# %% ../nbs/21_objective.ipynb #8bea79ed
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -113,7 +114,7 @@ def sample_plan(protocol:Protocol, samples:int,
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #058679d0
+# %% ../nbs/21_objective.ipynb #23535cc2
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -160,7 +161,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #35f5100a
+# %% ../nbs/21_objective.ipynb #4be65f10
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -190,7 +191,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #37024439
+# %% ../nbs/21_objective.ipynb #2ff15e49
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -214,7 +215,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #8d9ddd5c
+# %% ../nbs/21_objective.ipynb #0b0b6195
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -225,7 +226,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #b2568e67
+# %% ../nbs/21_objective.ipynb #7686b96a
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -234,7 +235,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #0affedde
+# %% ../nbs/21_objective.ipynb #b234fa1d
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,
