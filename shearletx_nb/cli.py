@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['methods', 'main']
 
-# %% ../nbs/61_cli.ipynb #a4e442b2
+# %% ../nbs/61_cli.ipynb #5b4f4ba2
 import argparse, os, sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import torch
 import yaml
 
 from .classifiers import load_classifier, offline_classifiers
@@ -18,12 +19,12 @@ from .explainers import CartoonX, PixelMask, ShearletX, WaveletX, show_explanati
 from .images import class_names, load_image
 from .reproduce import reproduce
 
-# %% ../nbs/61_cli.ipynb #8cbc3a6d
+# %% ../nbs/61_cli.ipynb #402a76b1
 def methods()->dict[str, type]:
     "The mask explainers by the name that the command line takes."
     return dict(shearletx=ShearletX, waveletx=WaveletX, cartoonx=CartoonX, pixelmask=PixelMask)
 
-# %% ../nbs/61_cli.ipynb #f4e5bb38
+# %% ../nbs/61_cli.ipynb #89531eac
 def _write(why, stem:Path, suffix:str)->list[Path]:
     "The figure and the explanation of one picture."
     picture = stem.with_name(stem.name+".png")
@@ -32,23 +33,29 @@ def _write(why, stem:Path, suffix:str)->list[Path]:
     plt.close(figure)
     return [picture, why.save(stem.with_name(stem.name+f".{suffix}"))]
 
-# %% ../nbs/61_cli.ipynb #a4e3a038
+# %% ../nbs/61_cli.ipynb #6c75116e
+def _report(path:Path, why, args:argparse.Namespace)->None:
+    "Print what was found in one picture, and write it."
+    kept = "   ".join(f"{canvas} {100*why.retained_probability(canvas).item():.0f} %" for canvas in ("zero", "mean"))
+    print(f"{path.name}: {class_names()[why.target.item()]}, p = {why.probability.item():.3f}; retained on canvas {kept}; mask {100*why.mask.mean().item():.1f} %")
+    print(*(f"  {p}" for p in _write(why, Path(args.out)/f"{path.stem}_{args.method}", args.format)), sep="\n", flush=True)
+
+# %% ../nbs/61_cli.ipynb #1d5a3e57
 def _explain(args:argparse.Namespace)->int:
-    "Explain photographs, one after the other."
-    pictures = {Path(p): load_image(p, args.size) for p in args.pictures}
-    explain = methods()[args.method](load_classifier(args.classifier), steps=args.steps, samples=args.samples)
-    names, out = class_names(), Path(args.out)
-    for i, (path, x) in enumerate(pictures.items(), 1):
-        why = explain(x, args.target, seed=args.seed, progress=False if args.quiet else None)
-        kept = "   ".join(f"{canvas} {100*why.retained_probability(canvas).item():.0f} %" for canvas in ("zero", "mean"))
-        print(f"{path.name}: {names[why.target.item()]}, p = {why.probability.item():.3f}; retained on canvas {kept}; mask {100*why.mask.mean().item():.1f} %")
-        print(*(f"  {p}" for p in _write(why, out/f"{path.stem}_{args.method}", args.format)), sep="\n", flush=True)
+    "Explain photographs, as many together as fill a pass of the classifier."
+    pictures = [(Path(p), load_image(p, args.size)) for p in args.pictures]
+    explain = methods()[args.method](load_classifier(args.classifier), protocol=args.protocol, steps=args.steps, samples=args.samples)
+    together = max(1, explain.max_samples_per_pass//explain.protocol.samples)
+    for i in range(0, len(pictures), together):
+        paths, images = zip(*pictures[i:i+together])
+        why = explain(torch.cat(images), args.target, seed=args.seed, progress=False if args.quiet else None)
+        for j, path in enumerate(paths): _report(path, why[j:j+1], args)
         if not why.finished.all():
-            print(f"interrupted: {len(pictures)-i} pictures were not explained", file=sys.stderr)
+            print(f"interrupted: {int((~why.finished).sum())} pictures are unfinished, {len(pictures)-i-len(paths)} not begun", file=sys.stderr)
             return 130
     return 0
 
-# %% ../nbs/61_cli.ipynb #b9926d48
+# %% ../nbs/61_cli.ipynb #e1a82e60
 def _add_explain(commands)->None:
     "The arguments of `shearletx explain`."
     parser = commands.add_parser("explain", help="explain what a classifier sees in photographs", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -60,21 +67,23 @@ def _add_explain(commands)->None:
     parser.add_argument("--target", type=int, default=None, help="class to explain; the predicted one if none is given")
     parser.add_argument("--out", default="explanations", metavar="DIR", help="folder of the results")
     parser.add_argument("--size", type=int, default=256, help="side of the square that is cut out, in pixels")
-    parser.add_argument("--steps", type=int, default=300, help="of the optimisation; the paper's 300")
-    parser.add_argument("--samples", type=int, default=16, help="of the noise a step; the paper's 16")
+    parser.add_argument("--protocol", choices=("FAST", "SOUND", "PAPER", "AUTHORS_CODE"), default="FAST",
+                        help="what is optimised: FAST and SOUND also keep the class without noise; PAPER is the paper's text, AUTHORS_CODE its published script")
+    parser.add_argument("--steps", type=int, default=None, help="of the optimisation, instead of the protocol's")
+    parser.add_argument("--samples", type=int, default=None, help="a step, instead of the protocol's")
     parser.add_argument("--seed", type=int, default=0, help="of the noise")
     parser.add_argument("--format", choices=("npz", "safetensors"), default="npz", help="of the explanation")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_explain)
 
-# %% ../nbs/61_cli.ipynb #6f0119c6
+# %% ../nbs/61_cli.ipynb #5b6b4536
 def _reproduce(args:argparse.Namespace)->int:
     "Run experiments and say which files were written."
     files = reproduce(args.experiments, args.profile, {k: yaml.safe_load(v) for k, v in args.p}, figures=args.out)
     print("wrote", *files, sep="\n  ")
     return 0
 
-# %% ../nbs/61_cli.ipynb #6333738c
+# %% ../nbs/61_cli.ipynb #724ea336
 def _add_reproduce(commands)->None:
     "The arguments of `shearletx reproduce`."
     parser = commands.add_parser("reproduce", help="run the paper's experiments",
@@ -85,7 +94,7 @@ def _add_reproduce(commands)->None:
     parser.add_argument("--out", default="figures", help="folder of the results (default: figures)")
     parser.set_defaults(run=_reproduce)
 
-# %% ../nbs/61_cli.ipynb #fd554180
+# %% ../nbs/61_cli.ipynb #fdf0561c
 def main(arguments:list[str]|None=None, # None: those of the command line
         )->int:                         # exit code: 0 done, 2 bad input
     "The `shearletx` command."

@@ -7,7 +7,7 @@ __all__ = ['describe', 'build', 'Explanation', 'on_canvas', 'save_explanation', 
            'mask_profile', 'show_explanation', 'check_target', 'MaskExplainer', 'ShearletX', 'WaveletX', 'CartoonX',
            'PixelMask']
 
-# %% ../nbs/30_explainers.ipynb #79ad9d82
+# %% ../nbs/30_explainers.ipynb #4de5634d
 import json
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -30,7 +30,7 @@ from .representation import Pixels, Representation
 from .shearlet import Shearlet
 from .wavelet import Wavelet
 
-# %% ../nbs/30_explainers.ipynb #fee5d416
+# %% ../nbs/30_explainers.ipynb #739b9161
 def describe(T:Representation)->dict: # kind, shape and what else it takes to build it again
     "A representation as plain data."
     if isinstance(T, Shearlet): return dict(kind="Shearlet", shape=list(T.shape), **T.settings)
@@ -38,7 +38,7 @@ def describe(T:Representation)->dict: # kind, shape and what else it takes to bu
     if isinstance(T, Pixels): return dict(kind="Pixels", shape=list(T.shape))
     raise ValueError(f"{type(T).__name__} cannot be written down: Shearlet, Wavelet and Pixels can")
 
-# %% ../nbs/30_explainers.ipynb #79cbda09
+# %% ../nbs/30_explainers.ipynb #1fb45a47
 def build(description:dict)->Representation:
     "The representation that `describe` described."
     options = dict(description)
@@ -47,7 +47,7 @@ def build(description:dict)->Representation:
     if kind not in kinds: raise ValueError(f"unknown representation {kind!r}: {', '.join(kinds)} are known")
     return kinds[kind](tuple(options.pop("shape")), **options)
 
-# %% ../nbs/30_explainers.ipynb #cd5d1afe
+# %% ../nbs/30_explainers.ipynb #9ec78f17
 @dataclass
 class Explanation:
     "A picture, a mask on its coefficients, and what follows from them."
@@ -63,6 +63,11 @@ class Explanation:
     model:nn.Module|None=None      # the explained classifier; not saved
 
     def __len__(self)->int: return len(self.x)
+    def __getitem__(self, part:slice)->"Explanation":
+        "Some of the pictures, such as why[:2]."
+        if not isinstance(part, slice): raise ValueError(f"why[{part}]: a slice is needed, such as why[{part}:{part}+1] for one picture")
+        return replace(self, x=self.x[part], mask=self.mask[part], target=self.target[part], probability=self.probability[part],
+                       history={k: v[:, part] for k, v in self.history.items()}, finished=None if self.finished is None else self.finished[part])
     @cached_property
     def coefficients(self)->Tensor: # (B,C,*coefficient_shape)
         "The coefficients of the pictures."
@@ -82,7 +87,7 @@ class Explanation:
     @staticmethod
     def load(path:str|Path, model:nn.Module|str|None=None)->"Explanation": return load_explanation(path, model)
 
-# %% ../nbs/30_explainers.ipynb #3cb8b9ec
+# %% ../nbs/30_explainers.ipynb #880a417e
 def on_canvas(why:Explanation, canvas:str="zero")->Tensor: # (B,C,H,W)
     "An explanation on the canvas `zero`, `max`, `mean` or `dataset`."
     T, m = why.representation, why.mask[:, None]
@@ -98,7 +103,7 @@ def on_canvas(why:Explanation, canvas:str="zero")->Tensor: # (B,C,H,W)
         return why.image + T.synthesise((1-m)*T.analyse(d))
     raise ValueError(f"unknown canvas {canvas!r}: zero, max, mean or dataset is needed")
 
-# %% ../nbs/30_explainers.ipynb #f9f951fd
+# %% ../nbs/30_explainers.ipynb #f377d9b7
 def _pack(why:Explanation)->tuple[dict[str, Tensor], str]:
     "An explanation as named tensors and a JSON text."
     tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, **{f"history.{k}": v for k, v in why.history.items()})
@@ -106,7 +111,7 @@ def _pack(why:Explanation)->tuple[dict[str, Tensor], str]:
     facts = dict(format="shearletx explanation 1", method=why.method, settings=why.settings, representation=describe(why.representation))
     return {k: v.detach().cpu().contiguous() for k, v in tensors.items()}, json.dumps(facts, default=str)
 
-# %% ../nbs/30_explainers.ipynb #ed90b091
+# %% ../nbs/30_explainers.ipynb #2fd30a07
 def save_explanation(why:Explanation, path:str|Path)->Path:
     "Write one `.npz` or `.safetensors` file, whole or not at all."
     path = Path(path)
@@ -117,7 +122,7 @@ def save_explanation(why:Explanation, path:str|Path)->Path:
         else: safetensors.torch.save_file(tensors, partial, metadata=dict(facts=facts))
     return path
 
-# %% ../nbs/30_explainers.ipynb #e98e3737
+# %% ../nbs/30_explainers.ipynb #8df6b3f5
 def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     "Read an explanation; a classifier, or its name, lets it compute probabilities again."
     path = Path(path)
@@ -131,7 +136,7 @@ def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     T = build(facts["representation"]).to(tensors["x"])
     return Explanation(**tensors, representation=T, method=facts["method"], settings=facts["settings"], history=history, model=None if model is None else load_classifier(model))
 
-# %% ../nbs/30_explainers.ipynb #34674105
+# %% ../nbs/30_explainers.ipynb #ccefc7c6
 def for_display(e:Tensor,            # (B,C,H,W) explanation on the zero canvas
                 quantile:float=.995, # of |e - its mean|, which becomes full contrast
                )->Tensor:            # (B,C,H,W) in [0,1]
@@ -140,13 +145,13 @@ def for_display(e:Tensor,            # (B,C,H,W) explanation on the zero canvas
     top = e.abs().flatten(1).quantile(quantile, dim=1)[:, None, None, None].clamp(min=1e-12)
     return (.5+.5*e/top).clamp(0, 1)
 
-# %% ../nbs/30_explainers.ipynb #0685c3fc
+# %% ../nbs/30_explainers.ipynb #79fa6a86
 def display(why:Explanation)->Tensor: # (B,C,H,W) in [0,1]
     "An explanation for the eye: on mid-grey; with raised contrast unless it is a mask on pixels."
     if isinstance(why.representation, Pixels): return (why.image + .5*(1-why.mask)).clamp(0, 1)
     return for_display(why.image)
 
-# %% ../nbs/30_explainers.ipynb #2a45998c
+# %% ../nbs/30_explainers.ipynb #93f36fb3
 def mask_profile(why:Explanation)->list[dict]: # rows: image, band, scale, direction, mean, kept
     "Mean of the mask and share of the kept magnitude, band by band."
     rows, T = [], why.representation
@@ -157,7 +162,7 @@ def mask_profile(why:Explanation)->list[dict]: # rows: image, band, scale, direc
         rows += [dict(image=i, band=band.name, scale=band.scale, direction=direction, mean=m[i].mean().item(), kept=kept[i].item()) for i in range(len(why))]
     return rows
 
-# %% ../nbs/30_explainers.ipynb #a725e08c
+# %% ../nbs/30_explainers.ipynb #a31dfb75
 def _draw_profile(ax, rows:list[dict])->None:
     "Kept share by scale, a dot a direction, a bar for their mean."
     scales = sorted({r["scale"] for r in rows})
@@ -167,7 +172,7 @@ def _draw_profile(ax, rows:list[dict])->None:
         if len(kept) > 1: ax.plot(np.linspace(s-.3, s+.3, len(kept)), kept, ".", ms=3, color="C0")
     ax.set_xticks(scales, ["low" if s == 0 else str(s) for s in scales]); ax.set_xlabel("scale (dots: directions)"); ax.set_ylabel("kept magnitude, %")
 
-# %% ../nbs/30_explainers.ipynb #d31b8671
+# %% ../nbs/30_explainers.ipynb #92734897
 def show_explanation(why:Explanation,
                      n:int=4,               # pictures at most
                      canvas:str="mean",     # of the retained probability in the title
@@ -186,7 +191,7 @@ def show_explanation(why:Explanation,
         _draw_profile(right, [r for r in rows if r["image"] == i])
     return figure
 
-# %% ../nbs/30_explainers.ipynb #8e0e3d15
+# %% ../nbs/30_explainers.ipynb #95e2c0b3
 def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     "The classes to explain, one a picture; None: the predicted ones."
     if target is None: return p.argmax(dim=-1)
@@ -197,7 +202,7 @@ def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     if target.min() < 0 or target.max() >= p.shape[1]: raise ValueError(f"target {target.tolist()}: the classifier's classes are 0 to {p.shape[1]-1}")
     return target.long().expand(len(p)).clone()
 
-# %% ../nbs/30_explainers.ipynb #1c99c41b
+# %% ../nbs/30_explainers.ipynb #f85ef1ee
 class MaskExplainer:
     "A mask on the coefficients of a picture, optimised to keep the class; subclasses choose representation and penalties."
     lambda1, lambda2 = 1., 2.
@@ -236,24 +241,24 @@ class MaskExplainer:
         settings = {**self.settings(seed), "classes": p.shape[1]}
         return Explanation(x, best.mask, target, p[torch.arange(len(x)), target], T, type(self).__name__, settings, best.history, best.finished, self.model)
 
-# %% ../nbs/30_explainers.ipynb #0f475736
+# %% ../nbs/30_explainers.ipynb #684b7021
 class ShearletX(MaskExplainer):
     "The paper's explainer: a mask on shearlet coefficients."
     def representation(self, shape:tuple[int, int])->Shearlet: return Shearlet(shape, **self.options)
 
-# %% ../nbs/30_explainers.ipynb #e3557b95
+# %% ../nbs/30_explainers.ipynb #bc81aa15
 class WaveletX(MaskExplainer):
     "A mask on wavelet coefficients, with the spatial penalty."
     lambda2 = 10.
     def _lambda1(self)->float: return self.protocol.waveletx_lambda1
     def representation(self, shape:tuple[int, int])->Wavelet: return Wavelet(shape, **self.options)
 
-# %% ../nbs/30_explainers.ipynb #fe0ac3a2
+# %% ../nbs/30_explainers.ipynb #fe089cbf
 class CartoonX(WaveletX):
     "A mask on wavelet coefficients, without the spatial penalty (Kolek et al. 2022)."
     lambda2 = 0.
 
-# %% ../nbs/30_explainers.ipynb #b140bec2
+# %% ../nbs/30_explainers.ipynb #c995ea2a
 class PixelMask(MaskExplainer):
     "A mask on pixels, without smoothness constraints."
     lambda2 = 0.
