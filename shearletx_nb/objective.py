@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #b340fb6b
+# %% ../nbs/21_objective.ipynb #f88c93ae
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #0965f0ce
+# %% ../nbs/21_objective.ipynb #ecfdadcd
 @dataclass(frozen=True)
 class Protocol:
     "The choices of a mask explanation that the paper's text and the published code make differently."
@@ -33,7 +33,7 @@ class Protocol:
     waveletx_lambda1:float=1.        # the default λ₁ of WaveletX and CartoonX
     noise_free:float=0.              # share of the samples that are shown without noise
     amplitude:str="full"             # of the noise; "random": uniform on [0,1], a draw a mirrored pair
-    canvas:str="mean"                # on which the removed part leaves the rest: the picture's mean; "random": a grey level uniform on [0,1], a draw a sample
+    canvas:str="mean"                # on which the removed part leaves the rest: the picture's mean; "mean and zero": samples without noise on black too; "random": grey levels
     steps:int=300
     samples:int=16                   # a step
     lr:float=.1
@@ -46,23 +46,23 @@ class Protocol:
         if self.steps < 0 or self.samples < 1 or self.lr <= 0:
             raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
-                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"), canvas=("mean", "random"))
+                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"), canvas=("mean", "mean and zero", "random"))
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #889e458b
+# %% ../nbs/21_objective.ipynb #3fd50e4c
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #6c99f8ec
+# %% ../nbs/21_objective.ipynb #6532417b
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #83166ec7
-SOUND = replace(PAPER, noise_free=.5)
+# %% ../nbs/21_objective.ipynb #c51b5b35
+SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero")
 
-# %% ../nbs/21_objective.ipynb #b06ce7c8
+# %% ../nbs/21_objective.ipynb #9624a42d
 FAST = replace(SOUND, steps=100, samples=4, betas=(.9, .9))
 
-# %% ../nbs/21_objective.ipynb #598e9ba5
+# %% ../nbs/21_objective.ipynb #1ca06610
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -70,14 +70,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #ea1f24eb
+# %% ../nbs/21_objective.ipynb #1d7b16ff
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #ad4d01ad
+# %% ../nbs/21_objective.ipynb #ce2b0a53
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -86,7 +86,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #d294c315
+# %% ../nbs/21_objective.ipynb #13ec05cf
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -96,7 +96,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #4d482ca8
+# %% ../nbs/21_objective.ipynb #35c3404f
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -104,17 +104,17 @@ def sample_plan(protocol:Protocol, samples:int,
                )->SamplePlan:
     "The samples of a step, drawn for every picture by itself."
     signs, free = noise_signs(protocol, samples)
-    once = protocol.canvas == "mean" and free > 0                       # without noise, on one canvas: the same picture each time
-    weight = torch.tensor([1.]*len(signs) + ([free] if once else [1.]*free))/samples
+    levels = {"mean": [1.], "mean and zero": [1., 0.], "random": [1.]*free}[protocol.canvas] if free else []    # without noise, one sample a canvas stands for all
+    weight = torch.tensor([1.]*len(signs) + [free/len(levels) for _ in levels])/samples
     W = torch.zeros(len(pictures), len(weight), 1+signs.shape[1])
-    W[:, :, 0], W[:, :len(signs), 1:] = 1, signs
+    W[:, :, 0], W[:, :len(signs), 1:] = torch.tensor([1.]*len(signs)+levels), signs
     for w, picture in zip(W, pictures):
         draw = generator(seed, picture, step, 1)
         if protocol.amplitude == "random": w[:, 1:] *= torch.rand(signs.shape[1], generator=draw)
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #f55736a9
+# %% ../nbs/21_objective.ipynb #2c325dc3
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -161,7 +161,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #c691a9cf
+# %% ../nbs/21_objective.ipynb #fdddb6b0
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -191,7 +191,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #651bf7c3
+# %% ../nbs/21_objective.ipynb #1e9dbcb6
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -215,7 +215,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #60289497
+# %% ../nbs/21_objective.ipynb #81775290
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -226,7 +226,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #2175e117
+# %% ../nbs/21_objective.ipynb #bd0df8f8
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -235,7 +235,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #12286203
+# %% ../nbs/21_objective.ipynb #96d53152
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,
