@@ -158,8 +158,8 @@ def report(options:argparse.Namespace)->None:
         limit = engine["seconds"].get("folded", engine["seconds"]["classifier"])/engine["seconds"]["classifier"]
         print(f"{method:12} {a:8.2f} : {b:7.2f} : {limit:7.2f} : 1 {engine['seconds']['engine']:24.2f} {twin['peak_mb']:22.0f} / {engine['peak_mb']:.0f}", flush=True)
     s = measure("picture", options)["seconds"]
-    print(f"\na whole picture at {options.size}×{options.size}: ShearletX with FAST {s['FAST']:.0f} s, SmoothMask {s['SmoothMask']:.0f} s, TorchRay {s['TorchRay']:.0f} s (800 iterations each): "
-          f"1 : {s['SmoothMask']/s['FAST']:.2f} : {s['TorchRay']/s['FAST']:.2f}")
+    print(f"\na whole picture at {options.size}×{options.size}: ShearletX with FAST {s['FAST']:.0f} s, SmoothMask {s['SmoothMask']:.0f} s, TorchRay {s['TorchRay']:.0f} s "
+          f"(800 iterations each): 1 : {s['SmoothMask']/s['FAST']:.2f} : {s['TorchRay']/s['FAST']:.2f}")
 
 
 if __name__ == "__main__":
