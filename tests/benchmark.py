@@ -119,6 +119,24 @@ def transform(kind:str, rounds:int, **_)->dict:
     return alternate({"analyse": lambda: T.analyse(x), "synthesise": lambda: T.synthesise(c)}, rounds)
 
 
+def sweep_speed(size:int, samples:int, rounds:int, tasks:int=4, steps:int=3)->dict:
+    "Seconds that a task of a sweep takes with one local worker and with two, one thread each, in turns; start-up not counted."
+    from contextlib import ExitStack
+    from shearletx_nb.cluster import as_they_finish, open_cluster
+    from shearletx_nb.sweep import Grid, Workshop, explain, plan, read_picture, weights_digest
+    grid = Grid(n=tasks, methods=dict(ShearletX=dict(steps=steps, samples=samples)), size=size)
+    workshop, todo = Workshop({weights_digest(m): name for name, m in grid.classifiers.items()}), list(plan(grid, progress=False)[1].values())
+    with ExitStack() as stack:
+        clients = {f"{n} workers": stack.enter_context(open_cluster(n, threads=1)) for n in (1, 2)}
+        for client in clients.values(): client.register_plugin(workshop)
+        count = iter(range(10**9))
+        def job(client):
+            work = ((f"{task.key}-{next(count)}", (workshop.name, task, read_picture(task), False)) for task in todo)
+            for _, _, error in as_they_finish(client, explain, work):
+                if error is not None: raise error
+        return {name: s/tasks for name, s in alternate({name: lambda c=c: job(c) for name, c in clients.items()}, rounds).items()}
+
+
 def measure(row:str, options:argparse.Namespace)->dict:
     "One row, in a process of its own."
     command = [sys.executable, __file__, "--row", row, "--size", str(options.size), "--samples", str(options.samples), "--rounds", str(options.rounds)]
@@ -133,6 +151,7 @@ def run_row(row:str, options:argparse.Namespace)->dict:
     if what == "build": seconds = build(options.rounds)
     elif what == "transform": seconds = transform(kind, options.rounds)
     elif what == "picture": seconds = whole_picture(options.size, options.rounds)
+    elif what == "sweep": seconds = sweep_speed(options.size, options.samples, options.rounds)
     elif what == "SmoothMask": seconds = smooth_step(kind, options.size, options.rounds)
     else: seconds = mask_step(what, kind, options.size, options.samples, options.rounds)
     return dict(seconds=seconds, peak_mb=peak_mb(), above_mb=peak_mb()-before)
@@ -160,6 +179,8 @@ def report(options:argparse.Namespace)->None:
     s = measure("picture", options)["seconds"]
     print(f"\na whole picture at {options.size}×{options.size}: ShearletX with FAST {s['FAST']:.0f} s, SmoothMask {s['SmoothMask']:.0f} s, TorchRay {s['TorchRay']:.0f} s "
           f"(800 iterations each): 1 : {s['SmoothMask']/s['FAST']:.2f} : {s['TorchRay']/s['FAST']:.2f}")
+    one, two = measure("sweep", options)["seconds"].values()
+    print(f"\na sweep with two local workers, one thread each: {one/two:.2f} times the pictures an hour of one worker ({one:.1f} s and {two:.1f} s a picture of 3 steps)")
 
 
 if __name__ == "__main__":
