@@ -123,16 +123,16 @@ def sweep_speed(size:int, samples:int, rounds:int, tasks:int=4, steps:int=3)->di
     "Seconds that a task of a sweep takes with one local worker and with two, one thread each, in turns; start-up not counted."
     from contextlib import ExitStack
     from shearletx_nb.cluster import as_they_finish, open_cluster
-    from shearletx_nb.sweep import Grid, Workshop, explain, plan, read_picture, weights_digest
+    from shearletx_nb.sweep import Grid, Workshop, explain_on_worker, plan_sweep, read_picture
     grid = Grid(n=tasks, methods=dict(ShearletX=dict(steps=steps, samples=samples)), size=size)
-    workshop, todo = Workshop({weights_digest(m): name for name, m in grid.classifiers.items()}), list(plan(grid, progress=False)[1].values())
+    workshop, todo = Workshop({grid.weights[name]: c for name, c in grid.given.items()}), list(plan_sweep(grid, progress=False)[1].values())
     with ExitStack() as stack:
         clients = {f"{n} workers": stack.enter_context(open_cluster(n, threads=1)) for n in (1, 2)}
         for client in clients.values(): client.register_plugin(workshop)
         count = iter(range(10**9))
         def job(client):
             work = ((f"{task.key}-{next(count)}", (workshop.name, task, read_picture(task), False)) for task in todo)
-            for _, _, error in as_they_finish(client, explain, work):
+            for _, _, error in as_they_finish(client, explain_on_worker, work):
                 if error is not None: raise error
         return {name: s/tasks for name, s in alternate({name: lambda c=c: job(c) for name, c in clients.items()}, rounds).items()}
 

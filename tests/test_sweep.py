@@ -9,7 +9,7 @@ from shearletx_nb import sweep as module
 from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator
 from shearletx_nb.explainers import Explanation
-from shearletx_nb.sweep import Grid, Store, collect, sweep, sweep_status
+from shearletx_nb.sweep import Grid, RowStore, collect_rows, sweep, sweep_status
 
 root = Path(__file__).parents[1]
 
@@ -50,7 +50,7 @@ def one_thread():
 def n_rows(out:Path)->int: return len(list((out/"rows").glob("*.parquet")))
 
 
-def wait_for(condition, process:subprocess.Popen, seconds:float=120)->None:
+def wait_for(condition, process:subprocess.Popen, seconds:float=900)->None:
     "Until something is so, unless the process ends before."
     end = time.monotonic()+seconds
     while not condition():
@@ -94,7 +94,7 @@ def test_killed_workers_and_killed_sweeps(undisturbed, tmp_path):
             with pytest.raises(ValueError, match=f"another sweep is running in .* [(]process {process.pid} on "): sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
             process.kill(); process.wait()
             process = start(undisturbed[0], out)
-    assert process.wait(180) == 0, process.stderr.read()
+    assert process.wait(900) == 0, process.stderr.read()
     assert same(out, undisturbed)
 
 
@@ -104,8 +104,8 @@ def start_cluster(folder:Path)->tuple[list[subprocess.Popen], str]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), str(root/"tests"), os.environ.get("PYTHONPATH"))))}
     def run(*arguments): return subprocess.Popen([sys.executable, "-m", "dask", *arguments], env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     scheduler = run("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
-    workers = run("worker", "--scheduler-file", str(file), "--nworkers", "2", "--nthreads", "1", "--no-dashboard", "--death-timeout", "60")
-    end = time.monotonic()+60
+    workers = run("worker", "--scheduler-file", str(file), "--nworkers", "2", "--nthreads", "1", "--no-dashboard", "--death-timeout", "300")
+    end = time.monotonic()+300
     while not file.is_file() and time.monotonic() < end: time.sleep(.02)
     return [scheduler, workers], json.loads(file.read_text())["address"]
 
@@ -126,11 +126,11 @@ def test_killed_schedulers(undisturbed, tmp_path):
         cluster, address = start_cluster(tmp_path)
         process = start(undisturbed[0], out, address)
         try:
-            if moment is None: assert process.wait(180) == 0, process.stderr.read()
+            if moment is None: assert process.wait(900) == 0, process.stderr.read()
             else:
                 wait_for(lambda moment=moment: n_rows(out) >= moment, process)
                 cluster[0].kill()
-                assert process.wait(120) != 0
+                assert process.wait(900) != 0
                 assert "scheduler" in (text := process.stderr.read()) and "ConnectionError" in text, text
         finally:
             for p in (process, *reversed(cluster)): stop(p)
@@ -173,9 +173,9 @@ def test_broken_and_missing_pictures(undisturbed, tmp_path):
         assert sweep_status(tmp_path/"out")["failed"] == 6
         (pictures/"3.png").write_bytes(whole)
         (pictures/"4.png").unlink(); shutil.copy(undisturbed[0]/"4.png", pictures)
-        seconds = Store(tmp_path/"out").seconds()
+        seconds = RowStore(tmp_path/"out").seconds()
         sweep(small_grid(pictures), tmp_path/"out", workers=0, progress=False)
-    assert len(Store(tmp_path/"out").seconds()) == len(seconds)+6
+    assert len(RowStore(tmp_path/"out").seconds()) == len(seconds)+6
     assert (tmp_path/"out"/"rows.parquet").read_bytes() == undisturbed[1]
 
 
@@ -214,4 +214,4 @@ def test_explanations_are_kept(undisturbed, tmp_path):
     assert files(tmp_path) == before
     kept = [Explanation.load(p) for p in sorted((tmp_path/"explanations").iterdir())]
     assert [why.settings["area"] for why in kept] == [.1, .3]
-    assert collect(tmp_path)["method"].to_pylist() == ["SmoothMask 10 %", "SmoothMask 30 %"]
+    assert collect_rows(tmp_path)["method"].to_pylist() == ["SmoothMask 10 %", "SmoothMask 30 %"]
