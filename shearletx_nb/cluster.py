@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['worker_count', 'worker_threads', 'worker_settings', 'quiet_dask', 'open_cluster', 'as_they_finish']
 
-# %% ../nbs/03_cluster.ipynb #6abf1ca9
+# %% ../nbs/03_cluster.ipynb #8676985a
 import contextlib, itertools, logging
 from collections.abc import Callable, Iterable, Iterator
 
@@ -14,24 +14,24 @@ from dask.system import CPU_COUNT
 from distributed import Client, Future, LocalCluster, as_completed
 from distributed.system import MEMORY_LIMIT
 
-# %% ../nbs/03_cluster.ipynb #8aaf3f57
+# %% ../nbs/03_cluster.ipynb #c3d35210
 def worker_count(memory_gb:float=3.)->int: # memory that one worker may need
     "As many workers as there are cores, or as fit into the memory."
     return max(1, min(CPU_COUNT, int(MEMORY_LIMIT/(1e9*memory_gb))))
 
-# %% ../nbs/03_cluster.ipynb #62fa5820
+# %% ../nbs/03_cluster.ipynb #9ecbb4ab
 def worker_threads(workers:int)->int:
     "Threads a worker, so that all together are no more than the cores."
     return max(1, CPU_COUNT//max(1, workers))
 
-# %% ../nbs/03_cluster.ipynb #3347e9f9
+# %% ../nbs/03_cluster.ipynb #9565af46
 def worker_settings(threads:int)->dict: # for dask.config.set
     "Dask's settings for workers that run torch."
     environment = dict(OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads, MALLOC_MMAP_MAX_=0, MALLOC_TRIM_THRESHOLD_=2**31-1)
     memory = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
     return {"distributed.nanny.pre-spawn-environ": environment, **memory, "distributed.scheduler.worker-saturation": 1.}
 
-# %% ../nbs/03_cluster.ipynb #d0e01232
+# %% ../nbs/03_cluster.ipynb #7a90bcbb
 @contextlib.contextmanager
 def quiet_dask()->Iterator[None]:
     "No reports of Dask about connections: what matters is raised."
@@ -41,12 +41,12 @@ def quiet_dask()->Iterator[None]:
     try: yield
     finally: logger.setLevel(before)
 
-# %% ../nbs/03_cluster.ipynb #96384372
+# %% ../nbs/03_cluster.ipynb #08e825d4
 @contextlib.contextmanager
 def open_cluster(workers:int|None=None,    # processes on this machine; None: `worker_count()`; 0: a thread of this process
                  scheduler:str|None=None,  # address of a running cluster, such as "tcp://node:8786", to be used instead
                  threads:int|None=None,    # of torch a worker; None: the cores divided by the workers
-                 dashboard:str|None=None,  # where the local cluster's dashboard listens, such as "127.0.0.1:8787"; None: nowhere
+                 dashboard:str|None=None,  # where the local cluster's dashboard listens, such as "127.0.0.1:8787"; None: any free port
                 )->Iterator[Client]:
     "A client of a local or a running Dask cluster, closed at the end."
     if scheduler is not None:
@@ -57,10 +57,10 @@ def open_cluster(workers:int|None=None,    # processes on this machine; None: `w
     workers = worker_count() if workers is None else workers
     if workers < 0: raise ValueError(f"workers={workers}: 0 (this process) or more are needed")
     with dask.config.set(worker_settings(threads or worker_threads(workers))):
-        with LocalCluster(n_workers=max(1, workers), processes=workers > 0, threads_per_worker=1, dashboard_address=dashboard, silence_logs=logging.CRITICAL) as cluster:
+        with LocalCluster(n_workers=max(1, workers), processes=workers > 0, threads_per_worker=1, dashboard_address=dashboard or "127.0.0.1:0", silence_logs=logging.CRITICAL) as cluster:
             with Client(cluster, set_as_default=False) as client: yield client
 
-# %% ../nbs/03_cluster.ipynb #f6836306
+# %% ../nbs/03_cluster.ipynb #3c6a9b45
 def _outcome(future:Future # that Dask calls done
            )->tuple[object, Exception|None]: # value, and error of the work
     "What a piece of work gave."
@@ -70,7 +70,7 @@ def _outcome(future:Future # that Dask calls done
         raise ConnectionError("the connection to the Dask scheduler was lost; what had been finished is kept") from error
     return value, None
 
-# %% ../nbs/03_cluster.ipynb #c74da4ab
+# %% ../nbs/03_cluster.ipynb #b2942427
 def as_they_finish(client:Client,
                    function:Callable,                  # called on a worker as function(*arguments)
                    work:Iterable[tuple[str, tuple]],   # names, unique, and arguments
