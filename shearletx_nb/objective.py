@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #6e095ca9
+# %% ../nbs/21_objective.ipynb #f686d094
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #2a7000ca
+# %% ../nbs/21_objective.ipynb #3f1529cf
 @dataclass(frozen=True)
 class Protocol:
     "Every choice of a mask explanation: where the paper's text and the published code differ, over which samples the class must be kept, and how long to optimise."
@@ -39,9 +39,10 @@ class Protocol:
     lr:float=.1
     betas:tuple[float, float]=(.9, .999) # of Adam
     decay:float=0.                   # share of the steps, at the end, over which the learning rate falls to zero
+    prune:float=0.                   # mask values below it become zero at the end
 
     def __post_init__(self):
-        for name in ("noise_free", "decay"):
+        for name in ("noise_free", "decay", "prune"):
             if not 0 <= getattr(self, name) <= 1: raise ValueError(f"Protocol: {name}={getattr(self, name)}; a share between 0 and 1 is needed")
         if self.steps < 0 or self.samples < 1 or self.lr <= 0:
             raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
@@ -50,19 +51,19 @@ class Protocol:
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #a31a20be
+# %% ../nbs/21_objective.ipynb #08867b58
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #e2243db4
+# %% ../nbs/21_objective.ipynb #b3f18153
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #41e78987
+# %% ../nbs/21_objective.ipynb #c93c0890
 SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero")
 
-# %% ../nbs/21_objective.ipynb #d45f0293
-FAST = replace(SOUND, steps=100, samples=4, betas=(.9, .9))
+# %% ../nbs/21_objective.ipynb #5301545a
+FAST = replace(SOUND, steps=120, samples=4, betas=(.9, .8), decay=.2, prune=.1)
 
-# %% ../nbs/21_objective.ipynb #be53b0d8
+# %% ../nbs/21_objective.ipynb #618193fc
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -70,14 +71,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #d220a401
+# %% ../nbs/21_objective.ipynb #8331b46d
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #4440fec3
+# %% ../nbs/21_objective.ipynb #5490b455
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -86,7 +87,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #040d6f1e
+# %% ../nbs/21_objective.ipynb #ffab73e4
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -96,7 +97,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #32450522
+# %% ../nbs/21_objective.ipynb #8c65cd26
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -114,7 +115,7 @@ def sample_plan(protocol:Protocol, samples:int,
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #4aa70c26
+# %% ../nbs/21_objective.ipynb #f37bdca5
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -161,7 +162,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #12b5b72d
+# %% ../nbs/21_objective.ipynb #f312267c
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -191,7 +192,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #6871fead
+# %% ../nbs/21_objective.ipynb #91cae586
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -215,7 +216,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #363a9495
+# %% ../nbs/21_objective.ipynb #2757138d
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -226,7 +227,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #7d35ed71
+# %% ../nbs/21_objective.ipynb #86c7d821
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -235,7 +236,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #bd93f005
+# %% ../nbs/21_objective.ipynb #354fd6b4
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,

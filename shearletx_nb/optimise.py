@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OptimisedMask', 'Plateau', 'learning_rate', 'optimise_mask']
 
-# %% ../nbs/22_optimise.ipynb #c2dfd16b
+# %% ../nbs/22_optimise.ipynb #76138551
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .core import progress_bar
 from .objective import PAPER, Objective, Protocol, Terms
 from .representation import Representation
 
-# %% ../nbs/22_optimise.ipynb #e259c97e
+# %% ../nbs/22_optimise.ipynb #edac2032
 @dataclass
 class OptimisedMask:
     "Masks and how they came to be."
@@ -27,7 +27,7 @@ class OptimisedMask:
     steps:Tensor              # (B,) steps done
     finished:Tensor           # (B,) False where the run was interrupted
 
-# %% ../nbs/22_optimise.ipynb #a6e509d5
+# %% ../nbs/22_optimise.ipynb #2313b18b
 @dataclass(frozen=True)
 class Plateau:
     "A rule to stop on: no more gain than `tolerance` over `patience` steps."
@@ -39,13 +39,13 @@ class Plateau:
         if len(values) < 2*self.patience: return False
         return (values[-self.patience:].mean()-values[-2*self.patience:-self.patience].mean()).item() < self.tolerance
 
-# %% ../nbs/22_optimise.ipynb #431b17ba
+# %% ../nbs/22_optimise.ipynb #44e26f0c
 def learning_rate(protocol:Protocol, step:int, steps:int)->float:
     "The learning rate of a step."
     left, tail = steps-step, protocol.decay*steps
     return protocol.lr if left >= tail else protocol.lr*(1-math.cos(math.pi*left/tail))/2
 
-# %% ../nbs/22_optimise.ipynb #172f3529
+# %% ../nbs/22_optimise.ipynb #dae6f831
 def _optimise_group(objective:Objective,
                     m:Tensor,                    # (P,*coefficient_shape), changed in place
                     record:dict[str, Tensor],    # (steps,P) each, filled
@@ -73,7 +73,7 @@ def _optimise_group(objective:Objective,
         if not running.any(): break
     return done
 
-# %% ../nbs/22_optimise.ipynb #05749ff2
+# %% ../nbs/22_optimise.ipynb #959bf4ed
 def optimise_mask(T:Representation,
                   model:nn.Module,                # pictures to logits
                   x:Tensor,                       # (B,C,H,W)
@@ -100,6 +100,7 @@ def optimise_mask(T:Representation,
                 part = slice(group.start, group.stop)
                 objective = Objective(T, quick, x[part], target[part], lambda1, lambda2, protocol.samples, protocol, seed, group, max_samples_per_pass)
                 done[part] = _optimise_group(objective, mask[part], {n: h[:, part] for n, h in history.items()}, plateau, callback, bar)
+                mask[part][mask[part] < protocol.prune] = 0
                 finished[part] = True
         except KeyboardInterrupt: done = history["objective"].isfinite().sum(dim=0)
     return OptimisedMask(mask, history, done, finished)
