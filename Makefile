@@ -9,7 +9,7 @@ RUN := PATH="$(abspath $(BIN)):$$PATH"
 
 .PHONY: figures test check bench lab lock
 figures: $(READY)
-	$(RUN) shearletx reproduce --profile $(PROFILE)
+	$(RUN) shearletx reproduce --profile $(PROFILE) --workers 2
 
 test: check
 	$(RUN) CI=true OMP_NUM_THREADS=1 nbdev_test --path nbs --n_workers $(JOBS) --do_print

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['relative_error', 'test_near', 'generator', 'progress_bar', 'atomic_path', 'keep_freed_memory', 'digest',
-           'environment', 'Run']
+           'environment', 'same_work', 'Run']
 
-# %% ../nbs/00_core.ipynb #7025e7d5
+# %% ../nbs/00_core.ipynb #0e0f4592
 import contextlib, ctypes, hashlib, importlib.metadata, json, os, platform, subprocess, tempfile, time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-# %% ../nbs/00_core.ipynb #37b7c816
+# %% ../nbs/00_core.ipynb #dae31183
 def relative_error(a:Tensor, # any array of numbers
                    b:Tensor, # the reference, of the same shape
                   )->float:  # max|a-b| / max|b|, or max|a-b| where b is zero
@@ -29,7 +29,7 @@ def relative_error(a:Tensor, # any array of numbers
     scale = b.abs().max().item()
     return (a-b).abs().max().item() / (scale or 1.)
 
-# %% ../nbs/00_core.ipynb #fddbb355
+# %% ../nbs/00_core.ipynb #8c15beea
 def test_near(a:Tensor,         # what was computed
               b:Tensor,         # what it should be
               rtol:float=1e-6,  # allowed deviation, relative to the largest |b|
@@ -41,7 +41,7 @@ def test_near(a:Tensor,         # what was computed
     limit = atol + rtol*b_max
     if not error <= limit: raise AssertionError(f"largest deviation {error:.3g} exceeds {limit:.3g}")
 
-# %% ../nbs/00_core.ipynb #98e331ba
+# %% ../nbs/00_core.ipynb #6a6d2fee
 def generator(seed:int,                 # the user's seed
               *place:int,               # where the draw happens: picture, step, ...
               device:str|torch.device="cpu",
@@ -50,7 +50,7 @@ def generator(seed:int,                 # the user's seed
     mixed = np.random.SeedSequence([seed, len(place), *place]).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(mixed) >> 1)
 
-# %% ../nbs/00_core.ipynb #ec4b7c60
+# %% ../nbs/00_core.ipynb #0a05a268
 def progress_bar(items:Iterable|None=None,  # what to iterate over; None for a bar moved by hand
                  progress:bool|None=None,   # None: shown unless the environment variable CI is set
                  **options,                 # passed to tqdm: total, desc, unit, ...
@@ -59,7 +59,7 @@ def progress_bar(items:Iterable|None=None,  # what to iterate over; None for a b
     shown = not os.environ.get("CI") if progress is None else progress
     return tqdm(items, disable=not shown, **options)
 
-# %% ../nbs/00_core.ipynb #d4a6e5f2
+# %% ../nbs/00_core.ipynb #704ee643
 @contextlib.contextmanager
 def atomic_path(path:str|Path,      # the final name
                )->Iterator[Path]:   # a temporary name in the same folder, with the same suffix, to write to
@@ -76,7 +76,7 @@ def atomic_path(path:str|Path,      # the final name
         os.replace(partial, path)
     finally: partial.unlink(missing_ok=True)
 
-# %% ../nbs/00_core.ipynb #db1d3b93
+# %% ../nbs/00_core.ipynb #2c34a9ca
 def keep_freed_memory()->bool: # whether the C library took the advice
     "Tell glibc to keep large freed blocks for the next allocation; does nothing elsewhere."
     try: mallopt = ctypes.CDLL("libc.so.6").mallopt
@@ -84,19 +84,19 @@ def keep_freed_memory()->bool: # whether the C library took the advice
     mmap_max, trim_threshold = -4, -1                # glibc's numbers of the two settings
     return bool(mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31-1))
 
-# %% ../nbs/00_core.ipynb #fde51012
+# %% ../nbs/00_core.ipynb #ff9cf658
 def digest(path:str|Path,   # a file
           )->str:           # 64 hexadecimal digits
     "SHA-256 of a file."
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
-# %% ../nbs/00_core.ipynb #ba59b8d1
+# %% ../nbs/00_core.ipynb #b258ad2e
 def _version(package:str)->str|None:
     "The installed version, or None."
     try: return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError: return None
 
-# %% ../nbs/00_core.ipynb #52a0d7b5
+# %% ../nbs/00_core.ipynb #3ffd652f
 def environment()->dict: # versions, hardware and commit; no path, no user, no host name
     "The circumstances that a result may depend on."
     source = Path(__file__).parent if "__file__" in globals() else None
@@ -106,7 +106,13 @@ def environment()->dict: # versions, hardware and commit; no path, no user, no h
                 cores=os.cpu_count(), threads=torch.get_num_threads(), gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
                 packages={p: v for p in packages if (v := _version(p))})
 
-# %% ../nbs/00_core.ipynb #949ba0ab
+# %% ../nbs/00_core.ipynb #cfddbbe5
+def same_work(old:dict, new:dict)->bool:
+    "Whether two runs differ in nothing but the number of pictures and the profile's name."
+    matters = {k for k in {*old, *new} if k not in ("n", "profile") and not k.startswith("n_")}
+    return all(k in old and k in new and old[k] == new[k] for k in matters)
+
+# %% ../nbs/00_core.ipynb #cdf6c384
 class Run:
     "The folder of one experiment: figures, rows and the manifest of how they came to be."
     def __init__(self,
@@ -114,9 +120,18 @@ class Run:
                  out:str|Path|None=None,    # its folder; None: a temporary one, as in tests
                  **parameters,              # everything that was chosen: profile, seed, sizes, ...
                 ):
-        self.name, self.parameters, self.started, self.files = name, parameters, time.time(), []
+        self.name, self.started, self.files = name, time.time(), []
         self.out = Path(out) if out else Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.out.mkdir(parents=True, exist_ok=True)
+        manifest, self.parameters = self.out/"manifest.json", json.loads(json.dumps(parameters, default=str))
+        if manifest.is_file() and not same_work(json.loads(manifest.read_text(encoding="utf-8"))["parameters"], self.parameters): (self.out/"rows.csv").unlink(missing_ok=True)
+        self._write(seconds=None)
+
+    def _write(self, **facts)->dict:
+        "Write manifest.json."
+        manifest = dict(experiment=self.name, parameters=self.parameters, **facts)
+        with atomic_path(self.out/"manifest.json") as p: p.write_text(json.dumps(manifest, indent=1, default=str)+"\n", encoding="utf-8")
+        return manifest
 
     def path(self, file:str)->Path:
         "The path of a result, noted in the manifest."
@@ -133,7 +148,5 @@ class Run:
         with atomic_path(self.path(file)) as p: table.to_csv(p, index=False, float_format="%.6g")
 
     def finish(self, **facts)->dict:
-        "Write manifest.json, with any further facts such as the data's digest."
-        manifest = dict(experiment=self.name, parameters=self.parameters, seconds=round(time.time()-self.started, 1), files=self.files, environment=environment(), **facts)
-        with atomic_path(self.out/"manifest.json") as p: p.write_text(json.dumps(manifest, indent=1, default=str)+"\n")
-        return manifest
+        "Complete manifest.json, with any further facts such as the data's digest."
+        return self._write(seconds=round(time.time()-self.started, 1), files=self.files, environment=environment(), **facts)

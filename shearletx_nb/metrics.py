@@ -9,7 +9,7 @@ __all__ = ['PAPER_SCORING', 'AUTHORS_SCORING', 'Scoring', 'check_dilate', 'metri
            'cp_entropy', 'cp_l1', 'cp_l1_pixel', 'for_edges', 'widened', 'edge_sets', 'hallucination_score',
            'describe_detector', 'edge_ingredients', 'row_scores', 'rescore', 'evaluate', 'mean_scores']
 
-# %% ../nbs/41_metrics.ipynb #8be7b8ed
+# %% ../nbs/41_metrics.ipynb #b13d67f7
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -22,7 +22,7 @@ from .classifiers import probabilities
 from .edges import EdgeDetector, EdgeMap, grey_levels
 from .explainers import Explanation
 
-# %% ../nbs/41_metrics.ipynb #d6742156
+# %% ../nbs/41_metrics.ipynb #830f58c6
 @dataclass(frozen=True)
 class Scoring:
     "The choices of a measurement that the paper's text and the published script make differently."
@@ -45,20 +45,20 @@ class Scoring:
         check_dilate(self.dilate)
         if self.divide == "maximum" and self.canvas != "zero": raise ValueError(f"Scoring: an explanation divided by its maximum lies on the canvas 'zero', not on {self.canvas!r}")
 
-# %% ../nbs/41_metrics.ipynb #70021f5e
+# %% ../nbs/41_metrics.ipynb #61db1e9d
 def check_dilate(dilate:int)->int:
     "Refuse what is not the side of a square around a pixel."
     if not isinstance(dilate, int) or dilate < 1 or dilate % 2 == 0: raise ValueError(f"dilate={dilate!r}: an odd number of pixels, 1 for none, is needed")
     return dilate
 
-# %% ../nbs/41_metrics.ipynb #d18e3a1a
+# %% ../nbs/41_metrics.ipynb #ea4619ad
 PAPER_SCORING = Scoring()
 
-# %% ../nbs/41_metrics.ipynb #48a46410
+# %% ../nbs/41_metrics.ipynb #f07404f4
 AUTHORS_SCORING = Scoring(probability="largest", information="entropy", smooth_product="twice", smooth_divisor="l1_pixel", means="cp_l1_pixel", divide="maximum",
                           levels="int8", dilate=3, detector=EdgeDetector(side="pycoshrem"))
 
-# %% ../nbs/41_metrics.ipynb #9b7b46c9
+# %% ../nbs/41_metrics.ipynb #1ed8c577
 def metric(higher_is_better:bool)->Callable:
     "A decorator that writes the direction of a metric on it."
     def mark(f:Callable)->Callable:
@@ -66,13 +66,13 @@ def metric(higher_is_better:bool)->Callable:
         return f
     return mark
 
-# %% ../nbs/41_metrics.ipynb #664ea891
+# %% ../nbs/41_metrics.ipynb #ca8e6793
 def l1_norm(c:Iterable[Tensor], # B tensors, or one (B,...)
            )->Tensor:           # (B,) float64
     "The sum of magnitudes of every picture's coefficients."
     return torch.stack([v.abs().sum(dtype=torch.float64) for v in c])
 
-# %% ../nbs/41_metrics.ipynb #90ecc6c3
+# %% ../nbs/41_metrics.ipynb #3906577d
 def extent(c:Iterable[Tensor], # B tensors, or one (B,...)
           )->Tensor:           # (B,) float64
     "The exponential entropy of every picture's distribution of energy; 0 where there is none."
@@ -84,7 +84,7 @@ def extent(c:Iterable[Tensor], # B tensors, or one (B,...)
         return (S.log() + torch.special.entr(e).sum()/S).exp()
     return torch.stack([one(v) for v in c])
 
-# %% ../nbs/41_metrics.ipynb #f3a1c983
+# %% ../nbs/41_metrics.ipynb #61123b41
 def shifted_entropy(c:Iterable[Tensor], # B tensors, or one (B,...)
                     shift:float=1e-7,
                    )->Tensor:           # (B,) float64
@@ -97,12 +97,12 @@ def shifted_entropy(c:Iterable[Tensor], # B tensors, or one (B,...)
         return -(p*(p+shift).log()).sum()
     return torch.stack([one(v) for v in c])
 
-# %% ../nbs/41_metrics.ipynb #9cfb39c5
+# %% ../nbs/41_metrics.ipynb #8dcc271e
 def is_smooth(method:str)->bool: # name of an explainer
     "Whether the method is the smooth mask, which the published script treats in its own way."
-    return method == "SmoothMask"
+    return method.split(" ")[0] == "SmoothMask"
 
-# %% ../nbs/41_metrics.ipynb #d44b24b3
+# %% ../nbs/41_metrics.ipynb #a9920d74
 def check_explanation(why:Explanation)->Explanation:
     "Refuse an explanation whose parts do not fit together."
     T, x, m = why.representation, why.x, why.mask
@@ -112,24 +112,24 @@ def check_explanation(why:Explanation)->Explanation:
     if why.model is None: raise ValueError("the explanation has no classifier: Explanation.load(path, model=...) or why.model = ... gives it one")
     return why
 
-# %% ../nbs/41_metrics.ipynb #d4c3a755
+# %% ../nbs/41_metrics.ipynb #e61a7df4
 def kept_coefficients(why:Explanation, product:str="once")->Iterable[Tensor]: # B of (C,*coefficient_shape)
     "$m\\odot c$, one picture after the other, or $m\\odot c\\odot c$."
     for m, c in zip(why.mask, why.coefficients): yield m*c if product == "once" else m*c*c
 
-# %% ../nbs/41_metrics.ipynb #6a29518e
+# %% ../nbs/41_metrics.ipynb #94c8ead0
 def product_of(why:Explanation, scoring:Scoring)->str:
     "How often the picture is multiplied with the mask: `twice` for smooth masks, where the scoring says so."
     return scoring.smooth_product if is_smooth(why.method) else "once"
 
-# %% ../nbs/41_metrics.ipynb #e5bac4a3
+# %% ../nbs/41_metrics.ipynb #502fcc1b
 def divided_by_maximum(e:Tensor, # (B,C,H,W)
                       )->Tensor: # (B,C,H,W)
     "Every picture divided by its maximum; one whose maximum is not positive stays as it is."
     top = e.amax(dim=(1, 2, 3), keepdim=True)
     return e/torch.where(top > 0, top, 1.)
 
-# %% ../nbs/41_metrics.ipynb #56b2cf66
+# %% ../nbs/41_metrics.ipynb #e1d06ccb
 def _seen(why:Explanation, canvas:str, scoring:Scoring)->Tensor: # (B,C,H,W)
     "The explanation on a canvas."
     e = why.image
@@ -137,7 +137,7 @@ def _seen(why:Explanation, canvas:str, scoring:Scoring)->Tensor: # (B,C,H,W)
     if canvas == "max": return divided_by_maximum(e)
     return why.on(canvas) + (e-why.image)
 
-# %% ../nbs/41_metrics.ipynb #72dbd257
+# %% ../nbs/41_metrics.ipynb #181ccfdc
 def probability_ingredients(why:Explanation, scoring:Scoring,
                             canvases:Sequence[str]=("zero", "max", "mean", "dataset"),
                            )->dict[str, Tensor]: # (B,) float64 each
@@ -149,12 +149,12 @@ def probability_ingredients(why:Explanation, scoring:Scoring,
         found["probability"+name], found["largest"+name] = p.gather(1, why.target.to(p.device)[:, None])[:, 0], p.amax(dim=-1)
     return found
 
-# %% ../nbs/41_metrics.ipynb #799a5be4
+# %% ../nbs/41_metrics.ipynb #ddce2012
 def canvas_of(method:str, scoring:Scoring)->str:
     "The canvas on which the classifier sees the explanation."
     return "max" if scoring.divide == "maximum" and not is_smooth(method) else scoring.canvas
 
-# %% ../nbs/41_metrics.ipynb #a81fb335
+# %% ../nbs/41_metrics.ipynb #38e3c70f
 def _retained(q:dict[str, Tensor], # ingredients, (B,) each
               method:str, scoring:Scoring,
              )->Tensor:            # (B,) float64
@@ -164,14 +164,14 @@ def _retained(q:dict[str, Tensor], # ingredients, (B,) each
     if (p == 0).any(): raise ValueError(f"picture {(p == 0).nonzero()[0].item()}: the explained class has probability zero, of which nothing can be retained; another class is needed")
     return kept/p
 
-# %% ../nbs/41_metrics.ipynb #fcdced62
+# %% ../nbs/41_metrics.ipynb #6990b7ea
 @metric(higher_is_better=True)
 def retained_probability(why:Explanation, scoring:Scoring=PAPER_SCORING)->Tensor: # (B,) float64
     "Class probability of the explanation, divided by that of the picture."
     check_explanation(why)
     return _retained(probability_ingredients(why, scoring, [canvas_of(why.method, scoring)]), why.method, scoring)
 
-# %% ../nbs/41_metrics.ipynb #96d6b5a9
+# %% ../nbs/41_metrics.ipynb #87b67392
 def cp_score(retained_probability:Tensor, # (B,)
              i_kept:Tensor,               # (B,) information in the explanation
              i:Tensor,                    # (B,) information in the picture
@@ -180,7 +180,7 @@ def cp_score(retained_probability:Tensor, # (B,)
     some = (i_kept > 0) & (i > 0)
     return torch.where(some, retained_probability*i/torch.where(some, i_kept, 1.), 0.)
 
-# %% ../nbs/41_metrics.ipynb #892246fa
+# %% ../nbs/41_metrics.ipynb #620e9fd3
 def information_ingredients(why:Explanation, scoring:Scoring,
                             measures:Sequence[str]=("extent", "shifted_entropy", "l1", "l1_pixel"),
                            )->dict[str, Tensor]: # (B,) float64 each
@@ -192,7 +192,7 @@ def information_ingredients(why:Explanation, scoring:Scoring,
         if name in measure: found[name], found[f"{name}_kept"] = measure[name](why.coefficients), measure[name](kept_coefficients(why, product))
     return found
 
-# %% ../nbs/41_metrics.ipynb #c89a7f25
+# %% ../nbs/41_metrics.ipynb #254f84c8
 def _information(q:dict[str, Tensor],  # ingredients, (B,) each
                  measure:str,          # "extent", "shifted_entropy", "l1" or "l1_pixel"
                  method:str, representation:str, scoring:Scoring,
@@ -204,7 +204,7 @@ def _information(q:dict[str, Tensor],  # ingredients, (B,) each
     if smooth and scoring.smooth_divisor == "l1_pixel": whole = q["l1_pixel"]
     return kept, whole
 
-# %% ../nbs/41_metrics.ipynb #6f711f7e
+# %% ../nbs/41_metrics.ipynb #32bf0b1f
 def _cp(q:dict[str, Tensor],   # ingredients, (B,) each
         score:str,             # "cp_entropy", "cp_l1" or "cp_l1_pixel"
         method:str, representation:str, scoring:Scoring,
@@ -214,7 +214,7 @@ def _cp(q:dict[str, Tensor],   # ingredients, (B,) each
     measure = dict(cp_entropy=entropy, cp_l1="l1", cp_l1_pixel="l1_pixel")[score]
     return cp_score(_retained(q, method, scoring), *_information(q, measure, method, representation, scoring))
 
-# %% ../nbs/41_metrics.ipynb #7a36ebd9
+# %% ../nbs/41_metrics.ipynb #04261f5b
 def _cp_of(why:Explanation, score:str, scoring:Scoring)->Tensor: # (B,)
     "A CP score of an explanation, from no more ingredients than it needs."
     check_explanation(why)
@@ -222,25 +222,25 @@ def _cp_of(why:Explanation, score:str, scoring:Scoring)->Tensor: # (B,)
     q = probability_ingredients(why, scoring, [canvas_of(why.method, scoring)]) | information_ingredients(why, scoring, measures)
     return _cp(q, score, why.method, type(why.representation).__name__, scoring)
 
-# %% ../nbs/41_metrics.ipynb #84dca9a8
+# %% ../nbs/41_metrics.ipynb #9260b970
 @metric(higher_is_better=True)
 def cp_entropy(why:Explanation, scoring:Scoring=PAPER_SCORING)->Tensor: # (B,) float64
     "Retained probability by retained extent of the coefficients."
     return _cp_of(why, "cp_entropy", scoring)
 
-# %% ../nbs/41_metrics.ipynb #396ff088
+# %% ../nbs/41_metrics.ipynb #3c985b99
 @metric(higher_is_better=True)
 def cp_l1(why:Explanation, scoring:Scoring=PAPER_SCORING)->Tensor: # (B,) float64
     "Retained probability by retained l1 norm of the coefficients."
     return _cp_of(why, "cp_l1", scoring)
 
-# %% ../nbs/41_metrics.ipynb #ee607897
+# %% ../nbs/41_metrics.ipynb #3a589dfb
 @metric(higher_is_better=True)
 def cp_l1_pixel(why:Explanation, scoring:Scoring=PAPER_SCORING)->Tensor: # (B,) float64
     "Retained probability by retained l1 norm of the pixels."
     return _cp_of(why, "cp_l1_pixel", scoring)
 
-# %% ../nbs/41_metrics.ipynb #469f9311
+# %% ../nbs/41_metrics.ipynb #bf90002d
 def for_edges(e:Tensor,           # (B,C,H,W) real valued
               levels:str="clamp", # or "int8": signed bytes
              )->Tensor:           # (B,C or 1,H,W) in [0,1]
@@ -248,7 +248,7 @@ def for_edges(e:Tensor,           # (B,C,H,W) real valued
     if levels == "clamp": return e.clamp(0, 1)
     return (grey_levels(e, "int8")[:, None] + 128/255).clamp(0, 1)              # the clamp is for rounding only
 
-# %% ../nbs/41_metrics.ipynb #ae60ae9f
+# %% ../nbs/41_metrics.ipynb #82c2dd30
 def widened(edges:Tensor, # (B,H,W) boolean
             dilate:int,   # side of the square
            )->Tensor:     # (B,H,W) boolean
@@ -256,7 +256,7 @@ def widened(edges:Tensor, # (B,H,W) boolean
     if check_dilate(dilate) == 1: return edges
     return torch.nn.functional.max_pool2d(edges[:, None].float(), dilate, stride=1, padding=dilate//2)[:, 0].bool()
 
-# %% ../nbs/41_metrics.ipynb #a4eec059
+# %% ../nbs/41_metrics.ipynb #5982623a
 def edge_sets(explanation:Tensor,  # (B,C,H,W) real valued
               image:Tensor,        # (B,C,H,W) in [0,1]
               detector:Callable[[Tensor], EdgeMap]|None=None, # None: EdgeDetector()
@@ -270,14 +270,14 @@ def edge_sets(explanation:Tensor,  # (B,C,H,W) real valued
     old, new = (detector(for_edges(v, levels)).edges for v in (image, explanation))
     return dict(image=old, explanation=new, artificial=new & ~widened(old, dilate))
 
-# %% ../nbs/41_metrics.ipynb #a63d1641
+# %% ../nbs/41_metrics.ipynb #0e4f2818
 def _hs(artificial:Tensor, # (B,) number of invented edge pixels
         image:Tensor,      # (B,) number of the picture's edge pixels
        )->Tensor:          # (B,)
     "The hallucination score from its ingredients; without edges in the picture, the number of invented ones."
     return artificial/image.clamp(min=1)
 
-# %% ../nbs/41_metrics.ipynb #17d8ecac
+# %% ../nbs/41_metrics.ipynb #08289f7f
 @metric(higher_is_better=False)
 def hallucination_score(explanation:Explanation|Tensor, # an explanation, or its pictures (B,C,H,W)
                         image:Tensor|None=None,         # (B,C,H,W) in [0,1]; None: the explanation's own
@@ -291,26 +291,26 @@ def hallucination_score(explanation:Explanation|Tensor, # an explanation, or its
     found = edge_sets(explanation, image, detector, dilate, levels)
     return _hs(*(found[k].sum(dim=(-2, -1)).double() for k in ("artificial", "image")))
 
-# %% ../nbs/41_metrics.ipynb #b1cc70cd
+# %% ../nbs/41_metrics.ipynb #b1ec2746
 def describe_detector(detector:Callable)->str:
     "A detector's name, with the options that differ from its defaults."
     if not is_dataclass(detector): return getattr(detector, "__name__", type(detector).__name__)
     changed = [f"{f.name}={getattr(detector, f.name)!r}" for f in fields(detector) if f.compare and getattr(detector, f.name) != f.default]
     return f"{type(detector).__name__}({', '.join(changed)})"
 
-# %% ../nbs/41_metrics.ipynb #6d65e984
+# %% ../nbs/41_metrics.ipynb #be6e355c
 def _edges_as(method:str, scoring:Scoring)->str:
     "How edges were counted, in a word for each choice."
     return f"{describe_detector(scoring.detector)}, levels {scoring.levels}, dilate {scoring.dilate}, divide {'nothing' if is_smooth(method) else scoring.divide}"
 
-# %% ../nbs/41_metrics.ipynb #6e00c3fe
+# %% ../nbs/41_metrics.ipynb #9225dd7b
 def edge_ingredients(why:Explanation, scoring:Scoring)->dict[str, Tensor]: # (B,) each
     "Numbers of edge pixels of the picture, of the explanation, and of the artificial ones."
     e = divided_by_maximum(why.image) if scoring.divide == "maximum" and not is_smooth(why.method) else why.image
     found = edge_sets(e, why.x, scoring.detector, scoring.dilate, scoring.levels)
     return {f"edges_{name}": v.sum(dim=(-2, -1)) for name, v in found.items()}
 
-# %% ../nbs/41_metrics.ipynb #fbf18d1d
+# %% ../nbs/41_metrics.ipynb #a8947e09
 def row_scores(row:dict,        # the ingredients of one picture
                scoring:Scoring=PAPER_SCORING,
               )->dict[str, float]:
@@ -323,12 +323,12 @@ def row_scores(row:dict,        # the ingredients of one picture
                  hallucination_score=_hs(q["edges_artificial"], q["edges_image"]))
     return {k: v.item() for k, v in found.items()}
 
-# %% ../nbs/41_metrics.ipynb #04fc45df
+# %% ../nbs/41_metrics.ipynb #6453be5f
 def rescore(rows:Iterable[dict], scoring:Scoring=PAPER_SCORING)->list[dict]:
     "The rows, with scores computed again from their ingredients."
     return [{**row, **row_scores(row, scoring)} for row in rows]
 
-# %% ../nbs/41_metrics.ipynb #aeca8eb7
+# %% ../nbs/41_metrics.ipynb #db991ede
 @torch.no_grad()
 def evaluate(why:Explanation,
              scoring:Scoring=PAPER_SCORING,
@@ -345,7 +345,7 @@ def evaluate(why:Explanation,
     if bad: raise ValueError(f"{', '.join(bad)} of {why.method or 'the explanation'} is NaN or infinite")
     return rescore(rows, scoring)
 
-# %% ../nbs/41_metrics.ipynb #23cda396
+# %% ../nbs/41_metrics.ipynb #1f177c62
 def mean_scores(rows:Iterable[dict],
                 scoring:Scoring=PAPER_SCORING,
                 by:str="method",             # rows with the same entry form a group

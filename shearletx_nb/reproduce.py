@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['find_experiments', 'read_profile', 'without_machine', 'run_experiment', 'is_finished', 'reproduce']
 
-# %% ../nbs/51_reproduce.ipynb #851e8949
+# %% ../nbs/51_reproduce.ipynb #9d002e8f
 import difflib, json, os, re, sys, tempfile, time
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import nbformat, papermill, yaml
 from .cluster import as_they_finish, open_cluster
 from .core import atomic_path, environment, progress_bar
 
-# %% ../nbs/51_reproduce.ipynb #3cdc732d
+# %% ../nbs/51_reproduce.ipynb #9f4f44ae
 def find_experiments(folder:str|Path,        # nbs/experiments
                      names:list[str]=(),     # such as "01_transforms" or just "01"; none: all
                     )->list[Path]:
@@ -28,7 +28,7 @@ def find_experiments(folder:str|Path,        # nbs/experiments
         chosen += match
     return chosen
 
-# %% ../nbs/51_reproduce.ipynb #63654ac9
+# %% ../nbs/51_reproduce.ipynb #d071c360
 def read_profile(folder:str|Path, # nbs/experiments
                  profile:str,     # "smoke", "quick" or "paper"
                 )->dict[str, dict]:
@@ -37,7 +37,7 @@ def read_profile(folder:str|Path, # nbs/experiments
     if not path.is_file(): raise ValueError(f"unknown profile {profile!r}; there are {', '.join(sorted(p.stem for p in path.parent.glob('*.yaml')))}")
     return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
 
-# %% ../nbs/51_reproduce.ipynb #edf3855f
+# %% ../nbs/51_reproduce.ipynb #ee1799d4
 def without_machine(notebook:nbformat.NotebookNode)->nbformat.NotebookNode:
     "The notebook without papermill's notes of paths and times, and with this machine's folders cut out of the outputs."
     notebook.metadata = {k: v for k, v in notebook.metadata.items() if k == "kernelspec"}
@@ -46,14 +46,14 @@ def without_machine(notebook:nbformat.NotebookNode)->nbformat.NotebookNode:
     pattern = re.compile("|".join(re.escape(f.rstrip("/")+"/") for f in sorted(folders, key=len, reverse=True) if f.rstrip("/")))
     return nbformat.from_dict(_map_strings(notebook, lambda s: pattern.sub("", s)))
 
-# %% ../nbs/51_reproduce.ipynb #97fc39e0
+# %% ../nbs/51_reproduce.ipynb #b79a149d
 def _map_strings(tree, change):
     "Apply `change` to every string of nested lists and dictionaries."
     if isinstance(tree, dict): return {k: _map_strings(v, change) for k, v in tree.items()}
     if isinstance(tree, list): return [_map_strings(v, change) for v in tree]
     return change(tree) if isinstance(tree, str) else tree
 
-# %% ../nbs/51_reproduce.ipynb #50054fde
+# %% ../nbs/51_reproduce.ipynb #f0f9b444
 def run_experiment(notebook:str|Path,      # nbs/experiments/01_transforms.ipynb
                    out:str|Path,           # the folder of its results
                    parameters:dict,        # what differs from the notebook's defaults
@@ -70,7 +70,7 @@ def run_experiment(notebook:str|Path,      # nbs/experiments/01_transforms.ipynb
                 with atomic_path(target) as partial: nbformat.write(without_machine(nbformat.read(executed, 4)), partial)
     return sorted(p for p in out.iterdir() if p.stat().st_mtime >= started-1)
 
-# %% ../nbs/51_reproduce.ipynb #5bf91fd2
+# %% ../nbs/51_reproduce.ipynb #8e4b6132
 def is_finished(out:str|Path,      # the folder of an experiment's results
                 parameters:dict,   # what would be set
                )->bool:
@@ -78,10 +78,11 @@ def is_finished(out:str|Path,      # the folder of an experiment's results
     path = Path(out)/"manifest.json"
     if not path.is_file(): return False
     manifest = json.loads(path.read_text(encoding="utf-8"))
+    if manifest["seconds"] is None: return False
     same = all(k in manifest["parameters"] and manifest["parameters"][k] == v for k, v in parameters.items())
     return same and manifest["environment"]["commit"] == environment()["commit"]
 
-# %% ../nbs/51_reproduce.ipynb #32007e4b
+# %% ../nbs/51_reproduce.ipynb #c72fb436
 def reproduce(names:list[str]=(),           # experiments; none: all
               profile:str="quick",          # smoke, quick or paper
               parameters:dict|None=None,    # set in every experiment asked for, over the profile's
