@@ -267,7 +267,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'shearletx_nb.figures.explain_all': ('figures.html#explain_all', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.explanation_row': ('figures.html#explanation_row', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.gallery': ('figures.html#gallery', 'shearletx_nb/figures.py'),
-                                      'shearletx_nb.figures.made_with': ('figures.html#made_with', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.map_for_display': ('figures.html#map_for_display', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.method_colours': ('figures.html#method_colours', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.picture_path': ('figures.html#picture_path', 'shearletx_nb/figures.py'),

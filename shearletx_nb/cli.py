@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['methods', 'main']
 
-# %% ../nbs/61_cli.ipynb #f8545a0e
+# %% ../nbs/61_cli.ipynb #9475ddec
 import argparse, os, sys
 from pathlib import Path
 
@@ -16,17 +16,17 @@ import yaml
 from .classifiers import load_classifier, offline_classifiers
 from .cluster import worker_count
 from .core import atomic_path, keep_freed_memory
-from .explainers import CartoonX, PixelMask, ShearletX, WaveletX, show_explanation
+from .explainers import MaskExplainer, show_explanation
 from .images import class_names, load_image
 from .reproduce import reproduce
 from .sweep import Grid, estimate_sweep, method_options, plan_sweep, sweep, sweep_methods, sweep_profiles, sweep_status
 
-# %% ../nbs/61_cli.ipynb #e74e27c3
+# %% ../nbs/61_cli.ipynb #938e4555
 def methods()->dict[str, type]:
     "The mask explainers by the name that the command line takes."
-    return dict(shearletx=ShearletX, waveletx=WaveletX, cartoonx=CartoonX, pixelmask=PixelMask)
+    return {name.lower(): method for name, method in sweep_methods().items() if issubclass(method, MaskExplainer)}
 
-# %% ../nbs/61_cli.ipynb #071171e7
+# %% ../nbs/61_cli.ipynb #ed31c10d
 def _write(why, stem:Path, suffix:str)->list[Path]:
     "The figure and the explanation of one picture."
     picture = stem.with_name(stem.name+".png")
@@ -35,14 +35,14 @@ def _write(why, stem:Path, suffix:str)->list[Path]:
     plt.close(figure)
     return [picture, why.save(stem.with_name(stem.name+f".{suffix}"))]
 
-# %% ../nbs/61_cli.ipynb #6dcaa6b8
+# %% ../nbs/61_cli.ipynb #a7acab70
 def _report(path:Path, why, args:argparse.Namespace)->None:
     "Print what was found in one picture, and write it."
     kept = "   ".join(f"{canvas} {100*why.retained_probability(canvas).item():.0f} %" for canvas in ("zero", "mean"))
     print(f"{path.name}: {class_names()[why.target.item()]}, p = {why.probability.item():.3f}; retained on canvas {kept}; mask {100*why.mask.mean().item():.1f} %")
     print(*(f"  {p}" for p in _write(why, Path(args.out)/f"{path.stem}_{args.method}", args.format)), sep="\n", flush=True)
 
-# %% ../nbs/61_cli.ipynb #4373d96d
+# %% ../nbs/61_cli.ipynb #e8228614
 def _explain(args:argparse.Namespace)->int:
     "Explain photographs, as many together as fill a pass of the classifier."
     pictures = [(Path(p), load_image(p, args.size)) for p in args.pictures]
@@ -57,7 +57,7 @@ def _explain(args:argparse.Namespace)->int:
             return 130
     return 0
 
-# %% ../nbs/61_cli.ipynb #84fa5162
+# %% ../nbs/61_cli.ipynb #dd04ed46
 def _add_explain(commands)->None:
     "The arguments of `shearletx explain`."
     parser = commands.add_parser("explain", help="explain what a classifier sees in photographs", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -78,7 +78,7 @@ def _add_explain(commands)->None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_explain)
 
-# %% ../nbs/61_cli.ipynb #5e48f4c1
+# %% ../nbs/61_cli.ipynb #4e269d4e
 def _grid(args:argparse.Namespace)->Grid:
     "The grid that the arguments describe, over those of the profile."
     known = {name.lower(): name for name in sweep_methods()}
@@ -92,14 +92,14 @@ def _grid(args:argparse.Namespace)->Grid:
     pictures = args.pictures[0] if len(args.pictures) == 1 and Path(args.pictures[0]).is_dir() else args.pictures or None
     return Grid(pictures, methods, args.classifiers, args.protocols, args.seeds, size, args.n if args.n else profile["n"], args.shuffle)
 
-# %% ../nbs/61_cli.ipynb #6c98e509
+# %% ../nbs/61_cli.ipynb #61503c42
 def _duration(seconds:float)->str:
     "A duration in the unit that suits it."
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2*length: return f"{seconds/length:.1f} {unit}"
     return f"{seconds:.0f} seconds"
 
-# %% ../nbs/61_cli.ipynb #f6efb486
+# %% ../nbs/61_cli.ipynb #31ee06f6
 def _dry_run(args:argparse.Namespace, grid:Grid, shown:int=20)->int:
     "Print the tasks and the estimated time."
     cells, tasks = plan_sweep(grid, args.progress)
@@ -112,7 +112,7 @@ def _dry_run(args:argparse.Namespace, grid:Grid, shown:int=20)->int:
     print(f"{len(tasks)} tasks, {table.missing.sum()} missing: {_duration(work)} of work, {_duration(work/workers)} with {workers} workers")
     return 0
 
-# %% ../nbs/61_cli.ipynb #0caacee2
+# %% ../nbs/61_cli.ipynb #c73a89a3
 def _sweep(args:argparse.Namespace)->int:
     "Run a sweep, or say what it would do, or how far it is."
     args.progress = False if args.quiet else None
@@ -131,7 +131,7 @@ def _sweep(args:argparse.Namespace)->int:
     for row in failed.head(10).itertuples(): print(f"  failed: {row.image} {row.classifier} {row.method}: {row.error}", file=sys.stderr)
     return 1 if len(failed) else 0
 
-# %% ../nbs/61_cli.ipynb #cf84bf03
+# %% ../nbs/61_cli.ipynb #5788d03d
 def _add_sweep(commands)->None:
     "The arguments of `shearletx sweep`."
     parser = commands.add_parser("sweep", help="measure explanations of many pictures by many methods",
@@ -142,7 +142,7 @@ def _add_sweep(commands)->None:
     _add_execution(parser.add_argument_group("how"))
     parser.set_defaults(run=_sweep)
 
-# %% ../nbs/61_cli.ipynb #d86e7749
+# %% ../nbs/61_cli.ipynb #8dfb814d
 def _add_grid(group)->None:
     "Arguments that describe the grid."
     group.add_argument("--profile", choices=list(sweep_profiles()), help="fills in what is not given: methods with their options, size, number of pictures")
@@ -159,7 +159,7 @@ def _add_grid(group)->None:
     group.add_argument("--areas", nargs="+", type=float, help="of the smooth mask")
     group.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), help="another option of the mask methods, such as lambda2 5; VALUE is read as YAML")
 
-# %% ../nbs/61_cli.ipynb #bfc50536
+# %% ../nbs/61_cli.ipynb #7ba56179
 def _add_execution(group)->None:
     "Arguments that say how a sweep is run."
     group.add_argument("--out", default="sweep", metavar="DIR", help="folder of the results (default: sweep)")
@@ -174,7 +174,7 @@ def _add_execution(group)->None:
     group.add_argument("--dashboard", default=None, metavar="HOST:PORT", help="where the Dask dashboard listens, such as 127.0.0.1:8787")
     group.add_argument("--quiet", action="store_true", help="no progress bar")
 
-# %% ../nbs/61_cli.ipynb #4d70f615
+# %% ../nbs/61_cli.ipynb #287ea12c
 def _reproduce(args:argparse.Namespace)->int:
     "Run experiments and say which files were written."
     try: files = reproduce(args.experiments, args.profile, {k: yaml.safe_load(v) for k, v in args.p}, figures=args.out, workers=args.workers, scheduler=args.scheduler, resume=args.resume)
@@ -184,7 +184,7 @@ def _reproduce(args:argparse.Namespace)->int:
     print("wrote", *files, sep="\n  ")
     return 0
 
-# %% ../nbs/61_cli.ipynb #25f2c63e
+# %% ../nbs/61_cli.ipynb #fde46b15
 def _add_reproduce(commands)->None:
     "The arguments of `shearletx reproduce`."
     parser = commands.add_parser("reproduce", help="run the paper's experiments",
@@ -198,7 +198,7 @@ def _add_reproduce(commands)->None:
     parser.add_argument("--resume", action="store_true", help="skip experiments that were finished with these parameters at this commit")
     parser.set_defaults(run=_reproduce)
 
-# %% ../nbs/61_cli.ipynb #a63b7c87
+# %% ../nbs/61_cli.ipynb #39bb491e
 def main(arguments:list[str]|None=None, # None: those of the command line
         )->int:                         # exit code: 0 done, 2 bad input
     "The `shearletx` command."

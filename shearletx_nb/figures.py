@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['method_colours', 'use_theme', 'choose_pictures', 'probability_under_noise', 'explanation_row', 'map_for_display',
-           'result_row', 'picture_path', 'save_picture', 'result_names', 'made_with', 'explain_all', 'bootstrap_mean',
-           'summary', 'retained_title', 'gallery']
+           'result_row', 'picture_path', 'save_picture', 'result_names', 'explain_all', 'bootstrap_mean', 'summary',
+           'retained_title', 'gallery']
 
-# %% ../nbs/50_figures.ipynb #1fd3940e
-import hashlib, json, time
+# %% ../nbs/50_figures.ipynb #7f24b435
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -27,18 +27,18 @@ from .images import Picture, class_names, image_folder, sample_images
 from .metrics import evaluate
 from .objective import Objective
 
-# %% ../nbs/50_figures.ipynb #0604b15c
+# %% ../nbs/50_figures.ipynb #17bdfa6c
 def method_colours()->dict[str, str]:
     "A colour a method, in the paper's order."
     return dict(ShearletX="#D55E00", WaveletX="#0072B2", CartoonX="#56B4E9", SmoothMask="#009E73", PixelMask="#CC79A7")
 
-# %% ../nbs/50_figures.ipynb #56320a66
+# %% ../nbs/50_figures.ipynb #caa3d03e
 def use_theme()->None:
     "Set matplotlib's defaults for the figures of this package."
     mpl.rcParams.update({"font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.frameon": False,
                          "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42, "savefig.dpi": 150, "figure.dpi": 80})
 
-# %% ../nbs/50_figures.ipynb #84860eaf
+# %% ../nbs/50_figures.ipynb #614f9dca
 def choose_pictures(folder:str|None=None, # None: the sample photographs
                     n:int|None=None,      # how many
                     size:int=256, seed:int|None=None,
@@ -48,7 +48,7 @@ def choose_pictures(folder:str|None=None, # None: the sample photographs
     photos = sample_images(size, min(n or 20, 20))
     return [Picture(name, x[None], int(t)) for name, x, t in zip(photos.names, photos.images, photos.targets)]
 
-# %% ../nbs/50_figures.ipynb #a70f784c
+# %% ../nbs/50_figures.ipynb #8e99aebc
 @torch.no_grad()
 def probability_under_noise(why:Explanation, samples:int=8, seed:int=0)->Tensor: # (B,)
     "Mean class probability when noise, as the paper's text has it, stands in for what the mask removed."
@@ -58,7 +58,7 @@ def probability_under_noise(why:Explanation, samples:int=8, seed:int=0)->Tensor:
     p = torch.stack([probabilities(why.model, own)[:, target] for own, target in zip(images, why.target)])
     return p @ plan.weight
 
-# %% ../nbs/50_figures.ipynb #744d3067
+# %% ../nbs/50_figures.ipynb #61d1b945
 def explanation_row(why:Explanation, # of one picture
                    )->dict:
     "The facts of one explanation."
@@ -68,7 +68,7 @@ def explanation_row(why:Explanation, # of one picture
                probability_noise=probability_under_noise(why).item(), finished=bool(why.finished is None or why.finished.all()))
     return {k: v for k, v in row.items() if k not in ("image", "method")} | own
 
-# %% ../nbs/50_figures.ipynb #3c3f3c16
+# %% ../nbs/50_figures.ipynb #f569ec33
 def map_for_display(A:Tensor,            # (1,1,H,W) attributions
                     quantile:float=.995, # of |A|, which becomes full colour
                    )->Tensor:            # (1,3,H,W) in [0,1]
@@ -77,38 +77,31 @@ def map_for_display(A:Tensor,            # (1,1,H,W) attributions
     colours = mpl.colormaps["RdBu_r"]((.5+.5*A[0, 0]/top).clamp(0, 1).cpu().numpy())[..., :3]
     return torch.from_numpy(colours).movedim(-1, 0)[None]
 
-# %% ../nbs/50_figures.ipynb #843edb16
+# %% ../nbs/50_figures.ipynb #10053b37
 def result_row(model:torch.nn.Module, x:Tensor, result:Explanation|Tensor)->tuple[Tensor, dict]: # display (1,C,H,W), facts
     "How a result is shown, and its facts."
     if isinstance(result, Explanation): return display(result), explanation_row(result)
     p, target = probabilities(model, x).max(dim=-1)
     return map_for_display(result), dict(target=target.item(), probability=p.item(), finished=True)
 
-# %% ../nbs/50_figures.ipynb #8949f6df
+# %% ../nbs/50_figures.ipynb #6b9e2b18
 def picture_path(run:Run, name:str, classifier:str="", method:str="")->Path:
     "Where the display of a picture, or of its explanation, lies."
     return run.out/"pictures"/("_".join(filter(None, (Path(name).stem, classifier, method))) + ".jpg")
 
-# %% ../nbs/50_figures.ipynb #58db73ea
+# %% ../nbs/50_figures.ipynb #3490a022
 def save_picture(path:Path, x:Tensor)->None: # (1,C,H,W) in [0,1]
     "Write a picture for display."
     pixels = (255*x[0].clamp(0, 1)).round().byte().expand(3, -1, -1).movedim(0, -1).cpu().numpy()
     with atomic_path(path) as partial: Image.fromarray(pixels).save(partial, quality=88)
 
-# %% ../nbs/50_figures.ipynb #eba89db5
+# %% ../nbs/50_figures.ipynb #ca765162
 def result_names(method:str, explain:Callable)->list[str]:
     "The name of each result of an explainer: the method's, with the area where there are several."
     areas = getattr(explain, "areas", (None,))
     return [method] if len(areas) == 1 else [f"{method} {100*a:g} %" for a in areas]
 
-# %% ../nbs/50_figures.ipynb #9e7d7fd2
-def made_with(explain:Callable, x:Tensor, seed:int)->str: # 16 hexadecimal digits
-    "A digest of the picture's values, the explainer's settings and the seed."
-    settings = explain.settings(seed) if hasattr(explain, "settings") else {k: str(v) for k, v in getattr(explain, "__dict__", {}).items() if k != "model"}
-    text = json.dumps([seed, settings, getattr(explain, "options", None)], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()+x.cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
-
-# %% ../nbs/50_figures.ipynb #e1e177fa
+# %% ../nbs/50_figures.ipynb #9109e180
 def explain_all(run:Run,                              # where the results go
                 pictures:Iterable[Picture],
                 classifiers:list[str|torch.nn.Module],
@@ -118,26 +111,25 @@ def explain_all(run:Run,                              # where the results go
     "Explain pictures by several methods; every result is kept as it is made, and none is computed twice."
     table = run.out/"rows.csv"
     rows = pd.read_csv(table).to_dict("records") if table.is_file() else []
-    done = {(r["image"], r["classifier"], r["method"], r.get("made_with")) for r in rows if r["finished"]}
+    done = {(r["image"], r["classifier"], r["method"]) for r in rows if r["finished"]}
     for model in map(load_classifier, classifiers):
         explainers = {method: make(model) for method, make in methods.items()}
         for p in progress_bar(pictures, progress, desc=model.name):
             save_picture(picture_path(run, p.name), p.image)
             for method, explain in explainers.items():
-                names, made = result_names(method, explain), made_with(explain, p.image, seed)
-                if all((p.name, model.name, name, made) in done for name in names): continue
-                rows = [r for r in rows if (r["image"], r["classifier"]) != (p.name, model.name) or r["method"] not in names]
+                names = result_names(method, explain)
+                if all((p.name, model.name, name) in done for name in names): continue
                 started = time.perf_counter()
                 results = explain.each(p.image, seed=seed, progress=False) if hasattr(explain, "each") else [explain(p.image, seed=seed, progress=False)]
                 seconds = (time.perf_counter()-started)/len(names)
                 for name, result in zip(names, results):
                     shown, facts = result_row(model, p.image, result)
                     save_picture(picture_path(run, p.name, model.name, name), shown)
-                    rows.append(dict(image=p.name, classifier=model.name, method=name, label=p.target, **facts, seconds=round(seconds, 2), made_with=made))
+                    rows.append(dict(image=p.name, classifier=model.name, method=name, label=p.target, **facts, seconds=round(seconds, 2)))
                 run.rows(pd.DataFrame(rows))
     return pd.DataFrame(rows)
 
-# %% ../nbs/50_figures.ipynb #29534ed6
+# %% ../nbs/50_figures.ipynb #f93b198d
 def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tuple[float, float, float]: # mean, low, high
     "The mean and its 95 % bootstrap interval."
     v = torch.as_tensor(np.asarray(list(values), dtype=float))
@@ -146,20 +138,20 @@ def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tupl
     low, high = v[pick].mean(dim=1).quantile(torch.tensor([.025, .975], dtype=v.dtype)).tolist()
     return v.mean().item(), low, high
 
-# %% ../nbs/50_figures.ipynb #177419bb
+# %% ../nbs/50_figures.ipynb #dccc906a
 def summary(rows:pd.DataFrame, columns:list[str], by:list[str]=("classifier", "method"))->pd.DataFrame:
     "n and mean with its interval, group by group."
     def cell(v): mean, low, high = bootstrap_mean(v); return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
     groups = rows.groupby(list(by), sort=False)
     return pd.DataFrame([dict(zip(by, key), n=len(g), **{c: cell(g[c]) for c in columns}) for key, g in groups])
 
-# %% ../nbs/50_figures.ipynb #922fff58
+# %% ../nbs/50_figures.ipynb #76a67c83
 def retained_title(row:pd.Series, canvas:str="mean")->str:
     "Method and, for a mask, its retained class probability."
     if pd.isna(row.get("probability_"+canvas)): return row.method
     return f"{row.method}: {100*row['probability_'+canvas]/row.probability:.0f} %"
 
-# %% ../nbs/50_figures.ipynb #d8967991
+# %% ../nbs/50_figures.ipynb #4c9448dc
 def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean", abreast:int=1): # pictures a line
     "Pictures and their explanations, from the rows and the saved pictures."
     keys, width = list(rows.groupby(["image", "classifier"], sort=False)), len(methods)+1
