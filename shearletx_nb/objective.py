@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #f686d094
+# %% ../nbs/21_objective.ipynb #dc936e0b
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #3f1529cf
+# %% ../nbs/21_objective.ipynb #1c12659d
 @dataclass(frozen=True)
 class Protocol:
     "Every choice of a mask explanation: where the paper's text and the published code differ, over which samples the class must be kept, and how long to optimise."
@@ -33,37 +33,39 @@ class Protocol:
     waveletx_lambda1:float=1.        # the default λ₁ of WaveletX and CartoonX
     noise_free:float=0.              # share of the samples that are shown without noise
     amplitude:str="full"             # of the noise; "random": uniform on [0,1], a draw a mirrored pair
-    canvas:str="mean"                # on which the removed part leaves the rest: the picture's mean; "mean and zero": samples without noise on black too; "random": grey levels
+    canvas:str="mean"                # on which the removed part leaves the rest: the picture's mean; "mean and zero": samples without noise on black too; "mean or zero": on one of the two, step by step in turn; "random": grey levels
     steps:int=300
     samples:int=16                   # a step
     lr:float=.1
     betas:tuple[float, float]=(.9, .999) # of Adam
     decay:float=0.                   # share of the steps, at the end, over which the learning rate falls to zero
+    growth:float=1.                  # share of a step that is taken where it makes a mask value larger
     prune:float=0.                   # mask values below it become zero at the end
+    prune_from:float=1.              # share of the steps from which on they do, and stay zero
 
     def __post_init__(self):
-        for name in ("noise_free", "decay", "prune"):
+        for name in ("noise_free", "decay", "growth", "prune", "prune_from"):
             if not 0 <= getattr(self, name) <= 1: raise ValueError(f"Protocol: {name}={getattr(self, name)}; a share between 0 and 1 is needed")
         if self.steps < 0 or self.samples < 1 or self.lr <= 0:
             raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
-                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"), canvas=("mean", "mean and zero", "random"))
+                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"), canvas=("mean", "mean and zero", "mean or zero", "random"))
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #08867b58
+# %% ../nbs/21_objective.ipynb #c68a5608
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #b3f18153
+# %% ../nbs/21_objective.ipynb #521468cb
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #c93c0890
+# %% ../nbs/21_objective.ipynb #309e70df
 SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero")
 
-# %% ../nbs/21_objective.ipynb #5301545a
-FAST = replace(SOUND, steps=120, samples=4, betas=(.9, .8), decay=.2, prune=.1)
+# %% ../nbs/21_objective.ipynb #a0a25981
+FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), decay=.2, growth=.4, prune=.1, prune_from=.8)
 
-# %% ../nbs/21_objective.ipynb #618193fc
+# %% ../nbs/21_objective.ipynb #65163978
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -71,14 +73,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #8331b46d
+# %% ../nbs/21_objective.ipynb #6d218515
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #5490b455
+# %% ../nbs/21_objective.ipynb #df1f2e4f
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -87,7 +89,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #ffab73e4
+# %% ../nbs/21_objective.ipynb #c91248bc
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -97,7 +99,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #8c65cd26
+# %% ../nbs/21_objective.ipynb #ff2f3d16
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -105,7 +107,7 @@ def sample_plan(protocol:Protocol, samples:int,
                )->SamplePlan:
     "The samples of a step, drawn for every picture by itself."
     signs, free = noise_signs(protocol, samples)
-    levels = {"mean": [1.], "mean and zero": [1., 0.], "random": [1.]*free}[protocol.canvas] if free else []    # without noise, one sample a canvas stands for all
+    levels = {"mean": [1.], "mean and zero": [1., 0.], "mean or zero": [1.-step%2], "random": [1.]*free}[protocol.canvas] if free else []    # without noise, one sample a canvas stands for all
     weight = torch.tensor([1.]*len(signs) + [free/len(levels) for _ in levels])/samples
     W = torch.zeros(len(pictures), len(weight), 1+signs.shape[1])
     W[:, :, 0], W[:, :len(signs), 1:] = torch.tensor([1.]*len(signs)+levels), signs
@@ -115,7 +117,7 @@ def sample_plan(protocol:Protocol, samples:int,
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #f37bdca5
+# %% ../nbs/21_objective.ipynb #289e5065
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -162,7 +164,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #f312267c
+# %% ../nbs/21_objective.ipynb #61b9419f
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -192,7 +194,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #91cae586
+# %% ../nbs/21_objective.ipynb #d3f5a734
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -216,7 +218,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #2757138d
+# %% ../nbs/21_objective.ipynb #99070032
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -227,7 +229,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #86c7d821
+# %% ../nbs/21_objective.ipynb #c1b70bcc
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -236,7 +238,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #354fd6b4
+# %% ../nbs/21_objective.ipynb #77f9126a
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OptimisedMask', 'Plateau', 'learning_rate', 'optimise_mask']
 
-# %% ../nbs/22_optimise.ipynb #76138551
+# %% ../nbs/22_optimise.ipynb #1838d388
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .core import progress_bar
 from .objective import PAPER, Objective, Protocol, Terms
 from .representation import Representation
 
-# %% ../nbs/22_optimise.ipynb #edac2032
+# %% ../nbs/22_optimise.ipynb #b5d5eefa
 @dataclass
 class OptimisedMask:
     "Masks and how they came to be."
@@ -27,7 +27,7 @@ class OptimisedMask:
     steps:Tensor              # (B,) steps done
     finished:Tensor           # (B,) False where the run was interrupted
 
-# %% ../nbs/22_optimise.ipynb #2313b18b
+# %% ../nbs/22_optimise.ipynb #d444c5e0
 @dataclass(frozen=True)
 class Plateau:
     "A rule to stop on: no more gain than `tolerance` over `patience` steps."
@@ -39,13 +39,13 @@ class Plateau:
         if len(values) < 2*self.patience: return False
         return (values[-self.patience:].mean()-values[-2*self.patience:-self.patience].mean()).item() < self.tolerance
 
-# %% ../nbs/22_optimise.ipynb #44e26f0c
+# %% ../nbs/22_optimise.ipynb #4fd0dc5f
 def learning_rate(protocol:Protocol, step:int, steps:int)->float:
     "The learning rate of a step."
     left, tail = steps-step, protocol.decay*steps
     return protocol.lr if left >= tail else protocol.lr*(1-math.cos(math.pi*left/tail))/2
 
-# %% ../nbs/22_optimise.ipynb #dae6f831
+# %% ../nbs/22_optimise.ipynb #9475478a
 def _optimise_group(objective:Objective,
                     m:Tensor,                    # (P,*coefficient_shape), changed in place
                     record:dict[str, Tensor],    # (steps,P) each, filled
@@ -58,13 +58,16 @@ def _optimise_group(objective:Objective,
     adam = torch.optim.Adam([m], lr=protocol.lr, betas=protocol.betas, maximize=True, fused=m.device.type in ("cpu", "cuda"))
     done = torch.zeros(len(m), dtype=torch.long)
     running = torch.ones(len(m), dtype=torch.bool)
+    dropped = torch.zeros_like(m, dtype=torch.bool)
     for step in range(steps):
         terms = objective(m, step, m.grad)
         adam.param_groups[0]["lr"] = learning_rate(protocol, step, steps)
-        stopped = m[~running].clone()
+        before = m.clone()
         adam.step()
+        if protocol.growth < 1: m.sub_((m-before).clamp_(min=0), alpha=1-protocol.growth)
         m.clamp_(0, 1)
-        m[~running] = stopped
+        if step >= protocol.prune_from*steps: m.masked_fill_(dropped.logical_or_(m < protocol.prune), 0)
+        m[~running] = before[~running]
         for name, values in record.items(): values[step, running] = getattr(terms, name)[running].to(values)
         done[running] += 1
         if callback is not None: callback(step, m, terms)
@@ -73,7 +76,7 @@ def _optimise_group(objective:Objective,
         if not running.any(): break
     return done
 
-# %% ../nbs/22_optimise.ipynb #959bf4ed
+# %% ../nbs/22_optimise.ipynb #105d4048
 def optimise_mask(T:Representation,
                   model:nn.Module,                # pictures to logits
                   x:Tensor,                       # (B,C,H,W)
