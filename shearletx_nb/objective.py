@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #dc936e0b
+# %% ../nbs/21_objective.ipynb #44809345
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #1c12659d
+# %% ../nbs/21_objective.ipynb #2c19f565
 @dataclass(frozen=True)
 class Protocol:
     "Every choice of a mask explanation: where the paper's text and the published code differ, over which samples the class must be kept, and how long to optimise."
@@ -33,7 +33,7 @@ class Protocol:
     waveletx_lambda1:float=1.        # the default λ₁ of WaveletX and CartoonX
     noise_free:float=0.              # share of the samples that are shown without noise
     amplitude:str="full"             # of the noise; "random": uniform on [0,1], a draw a mirrored pair
-    canvas:str="mean"                # on which the removed part leaves the rest: the picture's mean; "mean and zero": samples without noise on black too; "mean or zero": on one of the two, step by step in turn; "random": grey levels
+    canvas:str="mean"                # behind what is kept: the picture's mean; "mean and zero": without noise, black too; "mean or zero": without noise, in turn; "random": grey levels
     steps:int=300
     samples:int=16                   # a step
     lr:float=.1
@@ -49,23 +49,24 @@ class Protocol:
         if self.steps < 0 or self.samples < 1 or self.lr <= 0:
             raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
-                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"), canvas=("mean", "mean and zero", "mean or zero", "random"))
+                       pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"),
+                       canvas=("mean", "mean and zero", "mean or zero", "random"))
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #c68a5608
+# %% ../nbs/21_objective.ipynb #b8c9f7ca
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #521468cb
+# %% ../nbs/21_objective.ipynb #b080ff0f
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #309e70df
+# %% ../nbs/21_objective.ipynb #4dd311c9
 SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero")
 
-# %% ../nbs/21_objective.ipynb #a0a25981
+# %% ../nbs/21_objective.ipynb #5b89d9d9
 FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), decay=.2, growth=.4, prune=.1, prune_from=.8)
 
-# %% ../nbs/21_objective.ipynb #65163978
+# %% ../nbs/21_objective.ipynb #390d4ea2
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -73,14 +74,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #6d218515
+# %% ../nbs/21_objective.ipynb #7fa26a05
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #df1f2e4f
+# %% ../nbs/21_objective.ipynb #79ec1950
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -89,7 +90,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #c91248bc
+# %% ../nbs/21_objective.ipynb #3749f0da
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -99,7 +100,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #ff2f3d16
+# %% ../nbs/21_objective.ipynb #0f8abd5e
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -107,7 +108,7 @@ def sample_plan(protocol:Protocol, samples:int,
                )->SamplePlan:
     "The samples of a step, drawn for every picture by itself."
     signs, free = noise_signs(protocol, samples)
-    levels = {"mean": [1.], "mean and zero": [1., 0.], "mean or zero": [1.-step%2], "random": [1.]*free}[protocol.canvas] if free else []    # without noise, one sample a canvas stands for all
+    levels = {"mean": [1.], "mean and zero": [1., 0.], "mean or zero": [1.-step%2], "random": [1.]*free}[protocol.canvas] if free else []  # without noise, one sample a canvas is enough
     weight = torch.tensor([1.]*len(signs) + [free/len(levels) for _ in levels])/samples
     W = torch.zeros(len(pictures), len(weight), 1+signs.shape[1])
     W[:, :, 0], W[:, :len(signs), 1:] = torch.tensor([1.]*len(signs)+levels), signs
@@ -117,7 +118,7 @@ def sample_plan(protocol:Protocol, samples:int,
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #289e5065
+# %% ../nbs/21_objective.ipynb #49f6c542
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -164,7 +165,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #61b9419f
+# %% ../nbs/21_objective.ipynb #7ad92401
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -194,7 +195,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #d3f5a734
+# %% ../nbs/21_objective.ipynb #51441db7
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -218,7 +219,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #99070032
+# %% ../nbs/21_objective.ipynb #7d1b409f
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -229,7 +230,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #c1b70bcc
+# %% ../nbs/21_objective.ipynb #df63afdc
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -238,7 +239,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #77f9126a
+# %% ../nbs/21_objective.ipynb #88a53961
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,

@@ -9,7 +9,7 @@ __all__ = ['sweep_methods', 'method_options', 'Source', 'find_sources', 'weights
            'collect_rows', 'read_plan', 'sweep_status', 'finished_keys', 'describe_error', 'sweep', 'time_task',
            'estimate_sweep', 'sweep_profiles']
 
-# %% ../nbs/60_sweep.ipynb #06138a70
+# %% ../nbs/60_sweep.ipynb #611f4ddc
 import contextlib, errno, hashlib, importlib.resources, itertools, json, os, pickle, platform, re, statistics, tempfile, time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -33,12 +33,12 @@ from .metrics import evaluate
 from .objective import Protocol, protocol_named
 from .smooth_mask import SmoothMask
 
-# %% ../nbs/60_sweep.ipynb #6840151f
+# %% ../nbs/60_sweep.ipynb #a6520c87
 def sweep_methods()->dict[str, type]:
     "The explainers of a sweep by name: those that mask, which is what the metrics measure."
     return dict(ShearletX=ShearletX, WaveletX=WaveletX, CartoonX=CartoonX, PixelMask=PixelMask, SmoothMask=SmoothMask)
 
-# %% ../nbs/60_sweep.ipynb #745fc503
+# %% ../nbs/60_sweep.ipynb #6e3f2bda
 def _named(items:Iterable|dict, # names or objects, or a dictionary of them by name
          )->dict[str, object]:
     "A dictionary from a list: a name stands for itself, an object is called by its own name."
@@ -47,7 +47,7 @@ def _named(items:Iterable|dict, # names or objects, or a dictionary of them by n
     if not items: raise ValueError("an empty list in the grid: at least one method, classifier and protocol are needed")
     return items
 
-# %% ../nbs/60_sweep.ipynb #3d4c9409
+# %% ../nbs/60_sweep.ipynb #13e1d332
 def method_options(methods:Iterable|dict # names of explainers, or options by name, such as dict(kind="ShearletX", steps=100)
                   )->dict[str, dict]:    # options with their kind, by name
     "What is asked of each method."
@@ -56,7 +56,7 @@ def method_options(methods:Iterable|dict # names of explainers, or options by na
         if options["kind"] not in sweep_methods(): raise ValueError(f"method {name!r} is of unknown kind {options['kind']!r}; there are {', '.join(sweep_methods())}")
     return found
 
-# %% ../nbs/60_sweep.ipynb #9095f321
+# %% ../nbs/60_sweep.ipynb #fdc8927f
 @dataclass(frozen=True)
 class Source:
     "A picture's file."
@@ -64,7 +64,7 @@ class Source:
     path:Path
     label:int|None=None    # its class, where it is known
 
-# %% ../nbs/60_sweep.ipynb #cdc4affb
+# %% ../nbs/60_sweep.ipynb #f3d5bf8c
 def find_sources(pictures:str|Path|Iterable|None, # a folder, files, or None for foolbox's photographs
                  n:int|None=None,                 # how many at most
                  shuffle:int|None=None,           # a seed; None: in their order
@@ -81,7 +81,7 @@ def find_sources(pictures:str|Path|Iterable|None, # a folder, files, or None for
     short = len({p.name for p in paths}) == len(paths)
     return [Source(p.name if short else p.as_posix(), p) for p in paths]
 
-# %% ../nbs/60_sweep.ipynb #c9e3d42c
+# %% ../nbs/60_sweep.ipynb #7ad16f7f
 def weights_digest(model:torch.nn.Module)->str:
     "SHA-256 of a model's structure and weights, whatever its name."
     state = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", repr(model)).encode())
@@ -90,7 +90,7 @@ def weights_digest(model:torch.nn.Module)->str:
         state.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return state.hexdigest()
 
-# %% ../nbs/60_sweep.ipynb #3c184b00
+# %% ../nbs/60_sweep.ipynb #ad7f4cca
 class Grid:
     "Pictures × methods × classifiers × protocols × seeds."
     def __init__(self,
@@ -113,13 +113,13 @@ class Grid:
         "The grid in words and numbers, for the manifest."
         return dict(pictures=len(self.sources), methods=self.methods, classifiers=list(self.classifiers), protocols=list(self.protocols), seeds=list(self.seeds), size=self.size)
 
-# %% ../nbs/60_sweep.ipynb #144d62a3
+# %% ../nbs/60_sweep.ipynb #188da3af
 def picture_digest(source:Source)->str:
     "SHA-256 of a picture's file; of one that cannot be read, a note of that."
     try: return digest(source.path)
     except OSError: return f"unreadable {source.name}"
 
-# %% ../nbs/60_sweep.ipynb #38bbfe78
+# %% ../nbs/60_sweep.ipynb #3167d9ce
 @dataclass(frozen=True)
 class Task:
     "One explanation to be computed."
@@ -138,12 +138,12 @@ class Task:
         "A name that follows from what is computed."
         return hashlib.sha256(json.dumps({**asdict(self), "picture": None}, sort_keys=True, default=_no_name).encode()).hexdigest()[:32]
 
-# %% ../nbs/60_sweep.ipynb #173ac80d
+# %% ../nbs/60_sweep.ipynb #39989d51
 def _no_name(value)->None:
     "Refuse what has no stable text."
     raise ValueError(f"{value!r} has no stable name for a task's key: options and protocols of a sweep are made of numbers, texts and lists")
 
-# %% ../nbs/60_sweep.ipynb #2693729f
+# %% ../nbs/60_sweep.ipynb #c993c3e6
 def plan_sweep(grid:Grid, progress:bool|None=None)->tuple[list[dict], dict[str, Task]]: # cells of the grid with their keys, tasks by key
     "The cells of a grid, and the tasks that they need; cells with the same content share a task."
     cells, tasks = [], {}
@@ -156,7 +156,7 @@ def plan_sweep(grid:Grid, progress:bool|None=None)->tuple[list[dict], dict[str, 
             tasks.setdefault(task.key, task)
     return cells, tasks
 
-# %% ../nbs/60_sweep.ipynb #118208a4
+# %% ../nbs/60_sweep.ipynb #702a6b0d
 class Workshop(WorkerPlugin):
     "The classifiers of a sweep, and the explainers made from them."
     def __init__(self,
@@ -183,14 +183,14 @@ class Workshop(WorkerPlugin):
         if key not in self.warm: self.warm[key] = sweep_methods()[task.kind](self.classifier(task.classifier), **protocol, **task.options)
         return self.warm[key]
 
-# %% ../nbs/60_sweep.ipynb #6886cf81
+# %% ../nbs/60_sweep.ipynb #a55fd740
 def all_explanations(explainer:Callable, x:torch.Tensor, seed:int)->tuple[Explanation, ...]: # one, or one an area
     "All explanations that an explainer gives for one picture."
     found = explainer.each(x, seed=seed, progress=False) if isinstance(explainer, SmoothMask) else (explainer(x, seed=seed, progress=False),)
     if not all(why.finished is None or why.finished.all() for why in found): raise RuntimeError("the optimisation was interrupted")
     return found
 
-# %% ../nbs/60_sweep.ipynb #733ac06b
+# %% ../nbs/60_sweep.ipynb #8d27a11e
 def explanation_rows(found:tuple[Explanation, ...])->list[dict]:
     "The rows of a task: every ingredient and score of `evaluate`."
     rows = []
@@ -201,12 +201,12 @@ def explanation_rows(found:tuple[Explanation, ...])->list[dict]:
         rows.append(dict(explainer=explainer, area=why.settings.get("area"), **row, error=None))
     return rows
 
-# %% ../nbs/60_sweep.ipynb #971ecf1d
+# %% ../nbs/60_sweep.ipynb #3fba100c
 def _as_bytes(why:Explanation)->bytes:
     "An explanation as the content of its .npz file."
     with tempfile.TemporaryDirectory() as folder: return why.save(Path(folder)/"explanation.npz").read_bytes()
 
-# %% ../nbs/60_sweep.ipynb #96617125
+# %% ../nbs/60_sweep.ipynb #9aae0e99
 def do_task(workshop:Workshop,
             task:Task,
             picture:bytes|Exception,   # content of its file, or why there is none
@@ -219,21 +219,21 @@ def do_task(workshop:Workshop,
     found = all_explanations(workshop.explainer(task), load_image(picture, task.size).to(workshop.device), task.seed)
     return dict(rows=explanation_rows(found), explanations=[_as_bytes(why) for why in found] if keep else [], seconds=time.perf_counter()-started)
 
-# %% ../nbs/60_sweep.ipynb #5089066f
+# %% ../nbs/60_sweep.ipynb #51c43022
 def explain_on_worker(workshop:str,              # name of the Workshop
             task:Task, picture:bytes|Exception, keep:bool,
            )->dict:
     "A task, on a Dask worker that has the workshop."
     return do_task(get_worker().plugins[workshop], task, picture, keep)
 
-# %% ../nbs/60_sweep.ipynb #dc758fdf
+# %% ../nbs/60_sweep.ipynb #f28f34b3
 def read_picture(task:Task)->bytes|Exception:
     "The bytes of a task's picture; the error, to be raised by the worker, where that fails."
     try: content = Path(task.picture).read_bytes()
     except OSError as error: return error
     return content if hashlib.sha256(content).hexdigest() == task.digest else ValueError("the picture's file has changed since the sweep began")
 
-# %% ../nbs/60_sweep.ipynb #c1975ca6
+# %% ../nbs/60_sweep.ipynb #fe9075a7
 class RowStore:
     "The folder of a sweep."
     def __init__(self, out:str|Path): self.out = Path(out)
@@ -259,25 +259,25 @@ class RowStore:
         lines = re.findall(r"^([0-9a-f]{32}),([0-9.e+-]+)$", log.read_text(), re.MULTILINE) if log.is_file() else []
         return {key: float(seconds) for key, seconds in lines}
 
-# %% ../nbs/60_sweep.ipynb #4a488cc7
+# %% ../nbs/60_sweep.ipynb #20246ed3
 def write_whole(path:Path, content:bytes)->None:
     "Write a file, wholly or not at all."
     with atomic_path(path) as partial: partial.write_bytes(content)
 
-# %% ../nbs/60_sweep.ipynb #3dd80ab7
+# %% ../nbs/60_sweep.ipynb #62ff99ba
 def rows_to_bytes(table:pa.Table)->bytes:
     "A Parquet file with checksums."
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, use_dictionary=False, write_statistics=False, store_schema=False, write_page_checksum=True)
     return sink.getvalue().to_pybytes()
 
-# %% ../nbs/60_sweep.ipynb #250b6449
+# %% ../nbs/60_sweep.ipynb #0babc65c
 def read_rows(path:Path)->pa.Table|None:
     "The rows in a file; None if it is not there, `pa.ArrowInvalid` or OSError if it is damaged."
     if not path.is_file(): return None
     return pq.ParquetFile(pa.BufferReader(path.read_bytes()), page_checksum_verification=True).read()
 
-# %% ../nbs/60_sweep.ipynb #476e5319
+# %% ../nbs/60_sweep.ipynb #debb1979
 @contextlib.contextmanager
 def enough_space(out:Path)->Iterator[None]:
     "Say clearly that a disk is full."
@@ -286,7 +286,7 @@ def enough_space(out:Path)->Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT): raise
         raise OSError(error.errno, f"the disk of {out} is full; every task that was finished is safe in {out/'rows'}: free some space and start the same sweep again") from None
 
-# %% ../nbs/60_sweep.ipynb #f25cb4d8
+# %% ../nbs/60_sweep.ipynb #3e717abe
 @contextlib.contextmanager
 def claim_folder(out:str|Path)->Iterator[None]:
     "Have a folder for oneself, or say who has it."
@@ -305,7 +305,7 @@ def claim_folder(out:str|Path)->Iterator[None]:
         owner.unlink(missing_ok=True)
         lock.release()
 
-# %% ../nbs/60_sweep.ipynb #795508eb
+# %% ../nbs/60_sweep.ipynb #4bcf4814
 def collect_rows(out:str|Path)->pa.Table: # empty if nothing is finished
     "All finished rows of the last grid that was swept into a folder."
     store, cells = RowStore(out), read_plan(out)
@@ -319,19 +319,19 @@ def collect_rows(out:str|Path)->pa.Table: # empty if nothing is finished
     columns |= {name: rows[name].cast(pa.string()) if name == "error" else rows[name] for name in rows.column_names}
     return pa.table(columns)
 
-# %% ../nbs/60_sweep.ipynb #b15342e5
+# %% ../nbs/60_sweep.ipynb #b7e58bc9
 def _column(table:pa.Table, name:str)->list:
     "The values of a column, None where there is none."
     return table[name].to_pylist() if name in table.column_names else [None]*len(table)
 
-# %% ../nbs/60_sweep.ipynb #87d78519
+# %% ../nbs/60_sweep.ipynb #306feced
 def read_plan(out:str|Path)->list[dict]: # the cells of a grid with their keys
     "The last grid that was swept into a folder."
     path = Path(out)/"plan.json"
     if not path.is_file(): raise ValueError(f"there is no sweep in {out}: plan.json is missing")
     return json.loads(path.read_text())
 
-# %% ../nbs/60_sweep.ipynb #992151fe
+# %% ../nbs/60_sweep.ipynb #ee42081b
 def _finish(store:RowStore, run:Run)->pd.DataFrame:
     "Make one table of all rows, and the manifest."
     table = collect_rows(store.out)
@@ -340,7 +340,7 @@ def _finish(store:RowStore, run:Run)->pd.DataFrame:
         run.finish(**sweep_status(store.out))
     return table.to_pandas()
 
-# %% ../nbs/60_sweep.ipynb #ca589204
+# %% ../nbs/60_sweep.ipynb #d75fb6bf
 def sweep_status(out:str|Path)->dict: # tasks, done, failed, missing, seconds
     "What is done, failed and missing of the last grid in a folder, without changing anything."
     store, states = RowStore(out), []
@@ -352,7 +352,7 @@ def sweep_status(out:str|Path)->dict: # tasks, done, failed, missing, seconds
     seconds = store.seconds()
     return dict(tasks=len(keys), **{s: states.count(s) for s in ("done", "failed", "missing")}, task_seconds=round(sum(seconds.get(key, 0.) for key in keys), 1))
 
-# %% ../nbs/60_sweep.ipynb #3d422d06
+# %% ../nbs/60_sweep.ipynb #c179f5c4
 def finished_keys(store:RowStore, keys:Iterable[str], keep:bool=False, retry_failed:bool=False)->dict[str, bool]: # finished keys: whether they failed
     "Which tasks need not be done again; damaged files are set aside."
     found = {}
@@ -365,13 +365,13 @@ def finished_keys(store:RowStore, keys:Iterable[str], keep:bool=False, retry_fai
         if there and not (failed and retry_failed): found[key] = failed
     return found
 
-# %% ../nbs/60_sweep.ipynb #faf07fd5
+# %% ../nbs/60_sweep.ipynb #765cce3a
 def describe_error(error:Exception)->str:
     "An error as one line."
     if isinstance(error, KilledWorker): return "KilledWorker: every worker that tried it died; the usual cause is too little memory"
     return f"{type(error).__name__}: {error}".splitlines()[0][:500]
 
-# %% ../nbs/60_sweep.ipynb #65234e69
+# %% ../nbs/60_sweep.ipynb #054fc1c0
 def _run(client:Client, store:RowStore, tasks:list[Task], workshop:Workshop, keep:bool, bar)->None:
     "Do tasks on a cluster; a task that fails becomes a row with its error."
     client.register_plugin(workshop)
@@ -385,7 +385,7 @@ def _run(client:Client, store:RowStore, tasks:list[Task], workshop:Workshop, kee
             bar.set_postfix(failed=failed, refresh=False)
         bar.update()
 
-# %% ../nbs/60_sweep.ipynb #e3b16d12
+# %% ../nbs/60_sweep.ipynb #5c31ee7d
 def sweep(grid:Grid,
           out:str|Path="sweep",          # folder of the results
           *, workers:int|None=None,      # processes on this machine; None: one a core; 0: this process
@@ -409,7 +409,7 @@ def sweep(grid:Grid,
                 with open_cluster(workers, scheduler, threads, dashboard) as client: _run(client, store, missing, workshop, keep, bar)
         return _finish(store, run)
 
-# %% ../nbs/60_sweep.ipynb #a62fc3ef
+# %% ../nbs/60_sweep.ipynb #7cf58577
 def time_task(workshop:Workshop, task:Task)->float: # seconds
     "How long a task will take, from one step and three."
     explainer = workshop.explainer(task)
@@ -419,7 +419,7 @@ def time_task(workshop:Workshop, task:Task)->float: # seconds
     one, three = timed(1), timed(3)
     return max(one, one + (steps-1)*(three-one)/2)
 
-# %% ../nbs/60_sweep.ipynb #8a4229cb
+# %% ../nbs/60_sweep.ipynb #69a5ca36
 @contextlib.contextmanager
 def _torch_threads(n:int)->Iterator[None]:
     "A number of torch's threads, for a while."
@@ -428,7 +428,7 @@ def _torch_threads(n:int)->Iterator[None]:
     try: yield
     finally: torch.set_num_threads(before)
 
-# %% ../nbs/60_sweep.ipynb #742ee7b7
+# %% ../nbs/60_sweep.ipynb #003e9de0
 def _time_one(workshop:Workshop, tasks:list[Task])->float: # NaN if none can be done
     "Time the first of a few tasks that can be done."
     for task in tasks[:3]:
@@ -436,7 +436,7 @@ def _time_one(workshop:Workshop, tasks:list[Task])->float: # NaN if none can be 
         except (ValueError, OSError): continue
     return float("nan")
 
-# %% ../nbs/60_sweep.ipynb #8b0abf2c
+# %% ../nbs/60_sweep.ipynb #51d6a8d5
 def estimate_sweep(grid:Grid,
                    out:str|Path="sweep",      # folder whose finished tasks count
                    workers:int|None=None, threads:int|None=None, progress:bool|None=None,
@@ -457,7 +457,7 @@ def estimate_sweep(grid:Grid,
                              known_from="finished tasks" if known else "1 and 3 steps"))
     return pd.DataFrame(rows)
 
-# %% ../nbs/60_sweep.ipynb #8252d035
+# %% ../nbs/60_sweep.ipynb #7165120a
 def sweep_profiles()->dict[str, dict]:
     "Options of a grid by profile: pictures at most, size, and options of the methods."
     def masks(**options): return {name: dict(options) for name in ("ShearletX", "WaveletX", "PixelMask")}
