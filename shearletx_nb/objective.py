@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #44809345
+# %% ../nbs/21_objective.ipynb #dd49d7f7
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #2c19f565
+# %% ../nbs/21_objective.ipynb #ef218ead
 @dataclass(frozen=True)
 class Protocol:
     "Every choice of a mask explanation: where the paper's text and the published code differ, over which samples the class must be kept, and how long to optimise."
@@ -54,19 +54,19 @@ class Protocol:
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #b8c9f7ca
+# %% ../nbs/21_objective.ipynb #ac55afa7
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #b080ff0f
+# %% ../nbs/21_objective.ipynb #5ce21520
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #4dd311c9
-SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero")
+# %% ../nbs/21_objective.ipynb #d76b9a45
+SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero", decay=.2)
 
-# %% ../nbs/21_objective.ipynb #5b89d9d9
-FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), decay=.2, growth=.4, prune=.1, prune_from=.8)
+# %% ../nbs/21_objective.ipynb #57488ff0
+FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), growth=.4, prune=.1, prune_from=.8)
 
-# %% ../nbs/21_objective.ipynb #390d4ea2
+# %% ../nbs/21_objective.ipynb #ca0c003d
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -74,14 +74,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #7fa26a05
+# %% ../nbs/21_objective.ipynb #6a787328
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #79ec1950
+# %% ../nbs/21_objective.ipynb #e0abdef6
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -90,7 +90,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #3749f0da
+# %% ../nbs/21_objective.ipynb #0612ad60
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -100,7 +100,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #0f8abd5e
+# %% ../nbs/21_objective.ipynb #f317284e
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -118,7 +118,7 @@ def sample_plan(protocol:Protocol, samples:int,
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #49f6c542
+# %% ../nbs/21_objective.ipynb #e6a6f744
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -165,7 +165,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #7ad92401
+# %% ../nbs/21_objective.ipynb #230af16b
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -195,7 +195,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #51441db7
+# %% ../nbs/21_objective.ipynb #cdebf6bf
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -219,7 +219,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #7d1b409f
+# %% ../nbs/21_objective.ipynb #b88e0453
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -230,7 +230,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #df63afdc
+# %% ../nbs/21_objective.ipynb #50b74452
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -239,7 +239,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #88a53961
+# %% ../nbs/21_objective.ipynb #92179e82
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,
