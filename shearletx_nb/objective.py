@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #dd49d7f7
+# %% ../nbs/21_objective.ipynb #033f8163
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #ef218ead
+# %% ../nbs/21_objective.ipynb #771dcb39
 @dataclass(frozen=True)
 class Protocol:
     "Every choice of a mask explanation: where the paper's text and the published code differ, over which samples the class must be kept, and how long to optimise."
@@ -42,6 +42,7 @@ class Protocol:
     growth:float=1.                  # share of a step that is taken where it makes a mask value larger
     prune:float=0.                   # mask values below it become zero at the end
     prune_from:float=1.              # share of the steps from which on they do, and stay zero
+    rewind:bool=False                # start that last part from the best mask so far
 
     def __post_init__(self):
         for name in ("noise_free", "decay", "growth", "prune", "prune_from"):
@@ -54,19 +55,19 @@ class Protocol:
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #ac55afa7
+# %% ../nbs/21_objective.ipynb #8069471d
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #5ce21520
+# %% ../nbs/21_objective.ipynb #d7b4352c
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #d76b9a45
+# %% ../nbs/21_objective.ipynb #3e9d0d6f
 SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero", decay=.2)
 
-# %% ../nbs/21_objective.ipynb #57488ff0
-FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), growth=.4, prune=.1, prune_from=.8)
+# %% ../nbs/21_objective.ipynb #14cd35e8
+FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), growth=.4, prune=.1, prune_from=.8, rewind=True)
 
-# %% ../nbs/21_objective.ipynb #ca0c003d
+# %% ../nbs/21_objective.ipynb #3a05c701
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -74,14 +75,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #6a787328
+# %% ../nbs/21_objective.ipynb #e0b05f10
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #e0abdef6
+# %% ../nbs/21_objective.ipynb #9db6278e
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -90,7 +91,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #0612ad60
+# %% ../nbs/21_objective.ipynb #a8bd99fb
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -100,7 +101,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #f317284e
+# %% ../nbs/21_objective.ipynb #a3fb68dd
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -118,7 +119,7 @@ def sample_plan(protocol:Protocol, samples:int,
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #e6a6f744
+# %% ../nbs/21_objective.ipynb #2db4ac4a
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -165,7 +166,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #230af16b
+# %% ../nbs/21_objective.ipynb #edec5d2a
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -195,7 +196,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #cdebf6bf
+# %% ../nbs/21_objective.ipynb #85f3093f
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -219,7 +220,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #b88e0453
+# %% ../nbs/21_objective.ipynb #c014d6cc
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -230,7 +231,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #50b74452
+# %% ../nbs/21_objective.ipynb #906a4245
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -239,7 +240,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #92179e82
+# %% ../nbs/21_objective.ipynb #c1896b12
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,
