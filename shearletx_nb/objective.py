@@ -6,7 +6,7 @@
 __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named', 'concrete', 'SamplePlan', 'noise_signs',
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
-# %% ../nbs/21_objective.ipynb #033f8163
+# %% ../nbs/21_objective.ipynb #3cea8126
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
 
-# %% ../nbs/21_objective.ipynb #771dcb39
+# %% ../nbs/21_objective.ipynb #931dedd7
 @dataclass(frozen=True)
 class Protocol:
     "Every choice of a mask explanation: where the paper's text and the published code differ, over which samples the class must be kept, and how long to optimise."
@@ -38,14 +38,12 @@ class Protocol:
     samples:int=16                   # a step
     lr:float=.1
     betas:tuple[float, float]=(.9, .999) # of Adam
-    decay:float=0.                   # share of the steps, at the end, over which the learning rate falls to zero
     growth:float=1.                  # share of a step that is taken where it makes a mask value larger
-    prune:float=0.                   # mask values below it become zero at the end
-    prune_from:float=1.              # share of the steps from which on they do, and stay zero
-    rewind:bool=False                # start that last part from the best mask so far
+    settle:float=0.                  # share of the steps, at the end, that start from the best mask so far and over which the learning rate falls to zero
+    prune:float=0.                   # mask values below it become zero for good, from there on
 
     def __post_init__(self):
-        for name in ("noise_free", "decay", "growth", "prune", "prune_from"):
+        for name in ("noise_free", "growth", "settle", "prune"):
             if not 0 <= getattr(self, name) <= 1: raise ValueError(f"Protocol: {name}={getattr(self, name)}; a share between 0 and 1 is needed")
         if self.steps < 0 or self.samples < 1 or self.lr <= 0:
             raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
@@ -55,19 +53,19 @@ class Protocol:
         for name, values in allowed.items():
             if getattr(self, name) not in values: raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
 
-# %% ../nbs/21_objective.ipynb #8069471d
+# %% ../nbs/21_objective.ipynb #1a38d2b5
 PAPER = Protocol()
 
-# %% ../nbs/21_objective.ipynb #d7b4352c
+# %% ../nbs/21_objective.ipynb #98115157
 AUTHORS_CODE = Protocol(fidelity="squared", clamp="authors", spatial="grey", statistics="authors", noise_channels="authors", antithetic=False, waveletx_lambda1=2.)
 
-# %% ../nbs/21_objective.ipynb #3e9d0d6f
-SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero", decay=.2)
+# %% ../nbs/21_objective.ipynb #c03465f5
+SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero", settle=.2)
 
-# %% ../nbs/21_objective.ipynb #14cd35e8
-FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), growth=.4, prune=.1, prune_from=.8, rewind=True)
+# %% ../nbs/21_objective.ipynb #c79f3e97
+FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), growth=.4, prune=.1)
 
-# %% ../nbs/21_objective.ipynb #3a05c701
+# %% ../nbs/21_objective.ipynb #41c1e769
 def protocol_named(name:str|Protocol)->Protocol:
     "A protocol by its name, as notebooks and the command line take it."
     known = dict(PAPER=PAPER, AUTHORS_CODE=AUTHORS_CODE, SOUND=SOUND, FAST=FAST)
@@ -75,14 +73,14 @@ def protocol_named(name:str|Protocol)->Protocol:
     if name not in known: raise ValueError(f"unknown protocol {name!r}: {', '.join(known)} are known")
     return known[name]
 
-# %% ../nbs/21_objective.ipynb #e0b05f10
+# %% ../nbs/21_objective.ipynb #e8c8a432
 def concrete(protocol:Protocol, T:Representation)->Protocol:
     "The protocol with its `authors` entries spelled out for a representation."
     shearlets = any(b.shear is not None for b in T.bands)
     meaning = dict(clamp=("image", "coefficients"), statistics=("colour", "grey"), noise_channels=("separate", "shared"))
     return replace(protocol, **{name: values[shearlets] for name, values in meaning.items() if getattr(protocol, name) == "authors"})
 
-# %% ../nbs/21_objective.ipynb #9db6278e
+# %% ../nbs/21_objective.ipynb #13d841be
 @dataclass
 class SamplePlan:
     "How the samples of a step are put together."
@@ -91,7 +89,7 @@ class SamplePlan:
     @property
     def fields(self)->int: return self.W.shape[-1]-1
 
-# %% ../nbs/21_objective.ipynb #a8bd99fb
+# %% ../nbs/21_objective.ipynb #96051820
 def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy samples, noise fields), number of samples without noise
     "Which noise field a noisy sample shows, and with which sign."
     free = round(protocol.noise_free*samples)
@@ -101,7 +99,7 @@ def noise_signs(protocol:Protocol, samples:int)->tuple[Tensor, int]: # (noisy sa
     one = torch.eye((samples-free)//2)
     return torch.cat([one, -one]), free
 
-# %% ../nbs/21_objective.ipynb #a3fb68dd
+# %% ../nbs/21_objective.ipynb #c4ecb73f
 def sample_plan(protocol:Protocol, samples:int,
                 pictures:range|list[int],  # their places in the whole batch
                 step:int=0, seed:int=0,
@@ -119,7 +117,7 @@ def sample_plan(protocol:Protocol, samples:int,
         if protocol.canvas == "random": w[:, 0] = (torch.randperm(len(w), generator=draw)+torch.rand(len(w), generator=draw))/len(w)
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like))
 
-# %% ../nbs/21_objective.ipynb #2db4ac4a
+# %% ../nbs/21_objective.ipynb #b1c0b320
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
     def __init__(self,
@@ -166,7 +164,7 @@ class LinearMixing:
 
     def explanation(self, F:Tensor)->Tensor: return F[:, :self.C]
 
-# %% ../nbs/21_objective.ipynb #edec5d2a
+# %% ../nbs/21_objective.ipynb #6d10b539
 class JointMixing:
     "Samples whose mixed coefficients are formed one by one, for clamped coefficients and for separate noise."
     def __init__(self, T:Representation, c:Tensor, mean:Tensor, std:Tensor, clamp:bool=False, separate:bool=False):
@@ -196,7 +194,7 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
-# %% ../nbs/21_objective.ipynb #85f3093f
+# %% ../nbs/21_objective.ipynb #330e8732
 def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
@@ -220,7 +218,7 @@ def fidelity(model:nn.Module,      # pictures to logits
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])
 
-# %% ../nbs/21_objective.ipynb #c014d6cc
+# %% ../nbs/21_objective.ipynb #92f3d63f
 def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
                     kind:str="l1",   # or "grey"
                    )->tuple[Tensor, Tensor]: # penalty (P,), its gradient (P,C,H,W)
@@ -231,7 +229,7 @@ def spatial_penalty(e:Tensor,        # (P,C,H,W) explanation
         value = to_grey(e).clamp(0, 1).mean(dim=(1, 2, 3))
         return value.detach(), torch.autograd.grad(value.sum(), e)[0]
 
-# %% ../nbs/21_objective.ipynb #906a4245
+# %% ../nbs/21_objective.ipynb #5b25637a
 @dataclass
 class Terms:
     "The objective of every picture and its parts."
@@ -240,7 +238,7 @@ class Terms:
     mask:Tensor         # (P,) mean of the mask
     spatial:Tensor      # (P,) spatial penalty
 
-# %% ../nbs/21_objective.ipynb #c1896b12
+# %% ../nbs/21_objective.ipynb #a5748bf4
 class Objective:
     "The paper's objective for a few pictures, with its gradient in closed form."
     def __init__(self,

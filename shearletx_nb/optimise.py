@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OptimisedMask', 'Plateau', 'learning_rate', 'optimise_mask']
 
-# %% ../nbs/22_optimise.ipynb #231e1d00
+# %% ../nbs/22_optimise.ipynb #d26f0bfa
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .core import progress_bar
 from .objective import PAPER, Objective, Protocol, Terms
 from .representation import Representation
 
-# %% ../nbs/22_optimise.ipynb #ef6599f3
+# %% ../nbs/22_optimise.ipynb #5a1759cf
 @dataclass
 class OptimisedMask:
     "Masks and how they came to be."
@@ -27,7 +27,7 @@ class OptimisedMask:
     steps:Tensor              # (B,) steps done
     finished:Tensor           # (B,) False where the run was interrupted
 
-# %% ../nbs/22_optimise.ipynb #32af881b
+# %% ../nbs/22_optimise.ipynb #a95e72f3
 @dataclass(frozen=True)
 class Plateau:
     "A rule to stop on: no more gain than `tolerance` over `patience` steps."
@@ -39,13 +39,13 @@ class Plateau:
         if len(values) < 2*self.patience: return False
         return (values[-self.patience:].mean()-values[-2*self.patience:-self.patience].mean()).item() < self.tolerance
 
-# %% ../nbs/22_optimise.ipynb #9e39ee35
+# %% ../nbs/22_optimise.ipynb #26bf2d37
 def learning_rate(protocol:Protocol, step:int, steps:int)->float:
     "The learning rate of a step."
-    left, tail = steps-step, protocol.decay*steps
+    left, tail = steps-step, protocol.settle*steps
     return protocol.lr if left >= tail else protocol.lr*(1-math.cos(math.pi*left/tail))/2
 
-# %% ../nbs/22_optimise.ipynb #5ab38384
+# %% ../nbs/22_optimise.ipynb #8171d657
 def _optimise_group(objective:Objective,
                     m:Tensor,                    # (P,*coefficient_shape), changed in place
                     record:dict[str, Tensor],    # (steps,P) each, filled
@@ -59,9 +59,9 @@ def _optimise_group(objective:Objective,
     done = torch.zeros(len(m), dtype=torch.long)
     running = torch.ones(len(m), dtype=torch.bool)
     dropped = torch.zeros_like(m, dtype=torch.bool)
-    last_part, best, best_value = math.ceil(protocol.prune_from*steps), m.clone(), torch.full((len(m),), -math.inf)
+    last_part, best, best_value = math.ceil((1-protocol.settle)*steps), m.clone(), torch.full((len(m),), -math.inf)
     for step in range(steps):
-        if protocol.rewind and 0 < step == last_part:
+        if 0 < step == last_part:
             m[running] = best[running]
             adam.state[m]["exp_avg"].zero_()
         terms = objective(m, step, m.grad)
@@ -72,7 +72,7 @@ def _optimise_group(objective:Objective,
         m.clamp_(0, 1)
         if step >= last_part: m.masked_fill_(dropped.logical_or_(m < protocol.prune), 0)
         m[~running] = before[~running]
-        if protocol.rewind and 0 < step < last_part:
+        if 0 < step < last_part < steps:
             value = (terms.objective.to(best_value) + record["objective"][step-1])/2
             better = value > best_value
             best[better], best_value[better] = before[better], value[better]
@@ -84,7 +84,7 @@ def _optimise_group(objective:Objective,
         if not running.any(): break
     return done
 
-# %% ../nbs/22_optimise.ipynb #ef1d6bac
+# %% ../nbs/22_optimise.ipynb #da13f393
 def optimise_mask(T:Representation,
                   model:nn.Module,                # pictures to logits
                   x:Tensor,                       # (B,C,H,W)
