@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['methods', 'main']
 
-# %% ../nbs/61_cli.ipynb #9475ddec
+# %% ../nbs/61_cli.ipynb #26201833
 import argparse, os, sys
 from pathlib import Path
 
@@ -21,12 +21,12 @@ from .images import class_names, load_image
 from .reproduce import reproduce
 from .sweep import Grid, estimate_sweep, method_options, plan_sweep, sweep, sweep_methods, sweep_profiles, sweep_status
 
-# %% ../nbs/61_cli.ipynb #938e4555
+# %% ../nbs/61_cli.ipynb #6f1ef271
 def methods()->dict[str, type]:
     "The mask explainers by the name that the command line takes."
     return {name.lower(): method for name, method in sweep_methods().items() if issubclass(method, MaskExplainer)}
 
-# %% ../nbs/61_cli.ipynb #ed31c10d
+# %% ../nbs/61_cli.ipynb #0c3c32e1
 def _write(why, stem:Path, suffix:str)->list[Path]:
     "The figure and the explanation of one picture."
     picture = stem.with_name(stem.name+".png")
@@ -35,14 +35,14 @@ def _write(why, stem:Path, suffix:str)->list[Path]:
     plt.close(figure)
     return [picture, why.save(stem.with_name(stem.name+f".{suffix}"))]
 
-# %% ../nbs/61_cli.ipynb #a7acab70
+# %% ../nbs/61_cli.ipynb #bc7ce6a4
 def _report(path:Path, why, args:argparse.Namespace)->None:
     "Print what was found in one picture, and write it."
     kept = "   ".join(f"{canvas} {100*why.retained_probability(canvas).item():.0f} %" for canvas in ("zero", "mean"))
     print(f"{path.name}: {class_names()[why.target.item()]}, p = {why.probability.item():.3f}; retained on canvas {kept}; mask {100*why.mask.mean().item():.1f} %")
     print(*(f"  {p}" for p in _write(why, Path(args.out)/f"{path.stem}_{args.method}", args.format)), sep="\n", flush=True)
 
-# %% ../nbs/61_cli.ipynb #e8228614
+# %% ../nbs/61_cli.ipynb #f86fe50d
 def _explain(args:argparse.Namespace)->int:
     "Explain photographs, as many together as fill a pass of the classifier."
     pictures = [(Path(p), load_image(p, args.size)) for p in args.pictures]
@@ -57,7 +57,7 @@ def _explain(args:argparse.Namespace)->int:
             return 130
     return 0
 
-# %% ../nbs/61_cli.ipynb #dd04ed46
+# %% ../nbs/61_cli.ipynb #34859abe
 def _add_explain(commands)->None:
     "The arguments of `shearletx explain`."
     parser = commands.add_parser("explain", help="explain what a classifier sees in photographs", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -69,8 +69,9 @@ def _add_explain(commands)->None:
     parser.add_argument("--target", type=int, default=None, help="class to explain; the predicted one if none is given")
     parser.add_argument("--out", default="explanations", metavar="DIR", help="folder of the results")
     parser.add_argument("--size", type=int, default=256, help="side of the square that is cut out, in pixels")
-    parser.add_argument("--protocol", choices=("SOUND", "FAST", "PAPER", "AUTHORS_CODE"), default="SOUND",
-                        help="what is optimised: SOUND also keeps the class without noise, FAST with less work; PAPER is the paper's text, AUTHORS_CODE its published script")
+    parser.add_argument("--protocol", choices=("FAST", "SOUND", "PAPER", "AUTHORS_CODE"), default="FAST",
+                        help="what is optimised, and for how long: FAST and SOUND keep the class without noise too, SOUND at six times the work; "
+                             "PAPER is the paper's text, AUTHORS_CODE its published script")
     parser.add_argument("--steps", type=int, default=None, help="of the optimisation, instead of the protocol's")
     parser.add_argument("--samples", type=int, default=None, help="a step, instead of the protocol's")
     parser.add_argument("--seed", type=int, default=0, help="of the noise")
@@ -78,7 +79,7 @@ def _add_explain(commands)->None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_explain)
 
-# %% ../nbs/61_cli.ipynb #4e269d4e
+# %% ../nbs/61_cli.ipynb #e26bc847
 def _grid(args:argparse.Namespace)->Grid:
     "The grid that the arguments describe, over those of the profile."
     known = {name.lower(): name for name in sweep_methods()}
@@ -92,14 +93,14 @@ def _grid(args:argparse.Namespace)->Grid:
     pictures = args.pictures[0] if len(args.pictures) == 1 and Path(args.pictures[0]).is_dir() else args.pictures or None
     return Grid(pictures, methods, args.classifiers, args.protocols, args.seeds, size, args.n if args.n else profile["n"], args.shuffle)
 
-# %% ../nbs/61_cli.ipynb #61503c42
+# %% ../nbs/61_cli.ipynb #8d759da3
 def _duration(seconds:float)->str:
     "A duration in the unit that suits it."
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2*length: return f"{seconds/length:.1f} {unit}"
     return f"{seconds:.0f} seconds"
 
-# %% ../nbs/61_cli.ipynb #31ee06f6
+# %% ../nbs/61_cli.ipynb #db60fbf1
 def _dry_run(args:argparse.Namespace, grid:Grid, shown:int=20)->int:
     "Print the tasks and the estimated time."
     cells, tasks = plan_sweep(grid, args.progress)
@@ -112,7 +113,7 @@ def _dry_run(args:argparse.Namespace, grid:Grid, shown:int=20)->int:
     print(f"{len(tasks)} tasks, {table.missing.sum()} missing: {_duration(work)} of work, {_duration(work/workers)} with {workers} workers")
     return 0
 
-# %% ../nbs/61_cli.ipynb #c73a89a3
+# %% ../nbs/61_cli.ipynb #ac8a202e
 def _sweep(args:argparse.Namespace)->int:
     "Run a sweep, or say what it would do, or how far it is."
     args.progress = False if args.quiet else None
@@ -131,7 +132,7 @@ def _sweep(args:argparse.Namespace)->int:
     for row in failed.head(10).itertuples(): print(f"  failed: {row.image} {row.classifier} {row.method}: {row.error}", file=sys.stderr)
     return 1 if len(failed) else 0
 
-# %% ../nbs/61_cli.ipynb #5788d03d
+# %% ../nbs/61_cli.ipynb #97a68580
 def _add_sweep(commands)->None:
     "The arguments of `shearletx sweep`."
     parser = commands.add_parser("sweep", help="measure explanations of many pictures by many methods",
@@ -142,7 +143,7 @@ def _add_sweep(commands)->None:
     _add_execution(parser.add_argument_group("how"))
     parser.set_defaults(run=_sweep)
 
-# %% ../nbs/61_cli.ipynb #8dfb814d
+# %% ../nbs/61_cli.ipynb #6101526a
 def _add_grid(group)->None:
     "Arguments that describe the grid."
     group.add_argument("--profile", choices=list(sweep_profiles()), help="fills in what is not given: methods with their options, size, number of pictures")
@@ -159,7 +160,7 @@ def _add_grid(group)->None:
     group.add_argument("--areas", nargs="+", type=float, help="of the smooth mask")
     group.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), help="another option of the mask methods, such as lambda2 5; VALUE is read as YAML")
 
-# %% ../nbs/61_cli.ipynb #7ba56179
+# %% ../nbs/61_cli.ipynb #f0d02f2d
 def _add_execution(group)->None:
     "Arguments that say how a sweep is run."
     group.add_argument("--out", default="sweep", metavar="DIR", help="folder of the results (default: sweep)")
@@ -174,7 +175,7 @@ def _add_execution(group)->None:
     group.add_argument("--dashboard", default=None, metavar="HOST:PORT", help="where the Dask dashboard listens, such as 127.0.0.1:8787")
     group.add_argument("--quiet", action="store_true", help="no progress bar")
 
-# %% ../nbs/61_cli.ipynb #287ea12c
+# %% ../nbs/61_cli.ipynb #1591de6a
 def _reproduce(args:argparse.Namespace)->int:
     "Run experiments and say which files were written."
     try: files = reproduce(args.experiments, args.profile, {k: yaml.safe_load(v) for k, v in args.p}, figures=args.out, workers=args.workers, scheduler=args.scheduler, resume=args.resume)
@@ -184,7 +185,7 @@ def _reproduce(args:argparse.Namespace)->int:
     print("wrote", *files, sep="\n  ")
     return 0
 
-# %% ../nbs/61_cli.ipynb #fde46b15
+# %% ../nbs/61_cli.ipynb #bab81a25
 def _add_reproduce(commands)->None:
     "The arguments of `shearletx reproduce`."
     parser = commands.add_parser("reproduce", help="run the paper's experiments",
@@ -198,7 +199,7 @@ def _add_reproduce(commands)->None:
     parser.add_argument("--resume", action="store_true", help="skip experiments that were finished with these parameters at this commit")
     parser.set_defaults(run=_reproduce)
 
-# %% ../nbs/61_cli.ipynb #39bb491e
+# %% ../nbs/61_cli.ipynb #ad5f50ed
 def main(arguments:list[str]|None=None, # None: those of the command line
         )->int:                         # exit code: 0 done, 2 bad input
     "The `shearletx` command."
