@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OptimisedMask', 'Plateau', 'learning_rate', 'optimise_mask']
 
-# %% ../nbs/22_optimise.ipynb #d26f0bfa
+# %% ../nbs/22_optimise.ipynb #e3ab097b
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .core import progress_bar
 from .objective import PAPER, Objective, Protocol, Terms
 from .representation import Representation
 
-# %% ../nbs/22_optimise.ipynb #5a1759cf
+# %% ../nbs/22_optimise.ipynb #8d4f25be
 @dataclass
 class OptimisedMask:
     "Masks and how they came to be."
@@ -27,7 +27,7 @@ class OptimisedMask:
     steps:Tensor              # (B,) steps done
     finished:Tensor           # (B,) False where the run was interrupted
 
-# %% ../nbs/22_optimise.ipynb #a95e72f3
+# %% ../nbs/22_optimise.ipynb #ad15708f
 @dataclass(frozen=True)
 class Plateau:
     "A rule to stop on: no more gain than `tolerance` over `patience` steps."
@@ -39,13 +39,13 @@ class Plateau:
         if len(values) < 2*self.patience: return False
         return (values[-self.patience:].mean()-values[-2*self.patience:-self.patience].mean()).item() < self.tolerance
 
-# %% ../nbs/22_optimise.ipynb #26bf2d37
+# %% ../nbs/22_optimise.ipynb #d1047b8d
 def learning_rate(protocol:Protocol, step:int, steps:int)->float:
     "The learning rate of a step."
     left, tail = steps-step, protocol.settle*steps
     return protocol.lr if left >= tail else protocol.lr*(1-math.cos(math.pi*left/tail))/2
 
-# %% ../nbs/22_optimise.ipynb #8171d657
+# %% ../nbs/22_optimise.ipynb #6fdc6568
 def _optimise_group(objective:Objective,
                     m:Tensor,                    # (P,*coefficient_shape), changed in place
                     record:dict[str, Tensor],    # (steps,P) each, filled
@@ -59,7 +59,8 @@ def _optimise_group(objective:Objective,
     done = torch.zeros(len(m), dtype=torch.long)
     running = torch.ones(len(m), dtype=torch.bool)
     dropped = torch.zeros_like(m, dtype=torch.bool)
-    last_part, best, best_value = math.ceil((1-protocol.settle)*steps), m.clone(), torch.full((len(m),), -math.inf)
+    last_part, best_value = math.ceil((1-protocol.settle)*steps), torch.full((len(m),), -math.inf)
+    best = m.clone() if last_part < steps else None            # a copy of the masks, only where the run settles
     for step in range(steps):
         if 0 < step == last_part:
             m[running] = best[running]
@@ -84,7 +85,7 @@ def _optimise_group(objective:Objective,
         if not running.any(): break
     return done
 
-# %% ../nbs/22_optimise.ipynb #da13f393
+# %% ../nbs/22_optimise.ipynb #0fd1557d
 def optimise_mask(T:Representation,
                   model:nn.Module,                # pictures to logits
                   x:Tensor,                       # (B,C,H,W)
