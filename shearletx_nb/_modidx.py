@@ -276,6 +276,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'shearletx_nb.figures.result_row': ('figures.html#result_row', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.retained_title': ('figures.html#retained_title', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.save_picture': ('figures.html#save_picture', 'shearletx_nb/figures.py'),
+                                      'shearletx_nb.figures.shaded_colours': ('figures.html#shaded_colours', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.summary': ('figures.html#summary', 'shearletx_nb/figures.py'),
                                       'shearletx_nb.figures.use_theme': ('figures.html#use_theme', 'shearletx_nb/figures.py')},
             'shearletx_nb.images': { 'shearletx_nb.images.ImageFolder': ('images.html#imagefolder', 'shearletx_nb/images.py'),
