@@ -9,6 +9,7 @@ __all__ = ['relative_error', 'test_near', 'generator', 'progress_bar', 'atomic_p
 # %% ../nbs/00_core.ipynb #0e0f4592
 import contextlib, ctypes, hashlib, importlib.metadata, json, os, platform, subprocess, tempfile, time
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +109,14 @@ def environment()->dict: # versions, hardware and commit; no path, no user, no h
 
 # %% ../nbs/00_core.ipynb #cfddbbe5
 def same_work(old:dict, new:dict)->bool:
-    "Whether two runs differ in nothing but the number of pictures and the profile's name."
-    matters = {k for k in {*old, *new} if k not in ("n", "profile") and not k.startswith("n_")}
+    "Whether two runs differ in nothing but the numbers of pictures, the classifiers and the profile's name."
+    matters = {k for k in {*old, *new} if k not in ("n", "classifiers", "profile") and not k.startswith("n_")}
     return all(k in old and k in new and old[k] == new[k] for k in matters)
+
+# %% ../nbs/00_core.ipynb #68a36f04
+def _plain(value)->dict|str:
+    "What a manifest says of an object: of a dataclass its fields, of anything else its text."
+    return asdict(value) if is_dataclass(value) else str(value)
 
 # %% ../nbs/00_core.ipynb #cdf6c384
 class Run:
@@ -120,17 +126,25 @@ class Run:
                  out:str|Path|None=None,    # its folder; None: a temporary one, as in tests
                  **parameters,              # everything that was chosen: profile, seed, sizes, ...
                 ):
-        self.name, self.started, self.files = name, time.time(), []
+        self.name, self.started, self.before, self.files = name, time.time(), 0., []
         self.out = Path(out) if out else Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.out.mkdir(parents=True, exist_ok=True)
-        manifest, self.parameters = self.out/"manifest.json", json.loads(json.dumps(parameters, default=str))
-        if manifest.is_file() and not same_work(json.loads(manifest.read_text(encoding="utf-8"))["parameters"], self.parameters): (self.out/"rows.csv").unlink(missing_ok=True)
-        self._write(seconds=None)
+        self.manifest, self.parameters = self.out/"manifest.json", json.loads(json.dumps(parameters, default=_plain))
+        self._take_over()
+        self._write()
 
-    def _write(self, **facts)->dict:
-        "Write manifest.json."
-        manifest = dict(experiment=self.name, parameters=self.parameters, **facts)
-        with atomic_path(self.out/"manifest.json") as p: p.write_text(json.dumps(manifest, indent=1, default=str)+"\n", encoding="utf-8")
+    def _take_over(self)->None:
+        "Keep the rows of an earlier part of the same work, and drop those of other work."
+        if not self.manifest.is_file(): return
+        old = json.loads(self.manifest.read_text(encoding="utf-8"))
+        if same_work(old["parameters"], self.parameters): self.before = round(old.get("seconds_before", 0.) + (old["seconds"] or 0.), 1)
+        else: (self.out/"rows.csv").unlink(missing_ok=True)
+
+    def _write(self, seconds:float|None=None, **facts)->dict:
+        "Write manifest.json; without seconds, that of a run that is under way."
+        before = self.before if seconds is not None else round(self.before+time.time()-self.started, 1)
+        manifest = dict(experiment=self.name, parameters=self.parameters, seconds=seconds, seconds_before=before, **facts)
+        with atomic_path(self.manifest) as p: p.write_text(json.dumps(manifest, indent=1, default=str)+"\n", encoding="utf-8")
         return manifest
 
     def path(self, file:str)->Path:
@@ -146,6 +160,7 @@ class Run:
     def rows(self, table, file:str="rows.csv")->None:
         "Save a DataFrame of tidy rows."
         with atomic_path(self.path(file)) as p: table.to_csv(p, index=False, float_format="%.6g")
+        self._write()
 
     def finish(self, **facts)->dict:
         "Complete manifest.json, with any further facts such as the data's digest."

@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['method_colours', 'shaded_colours', 'use_theme', 'choose_pictures', 'probability_under_noise', 'explanation_row',
-           'map_for_display', 'result_row', 'picture_path', 'save_picture', 'result_names', 'explain_all',
-           'bootstrap_mean', 'summary', 'retained_title', 'gallery']
+           'map_for_display', 'result_row', 'picture_path', 'save_picture', 'result_names', 'finished_rows',
+           'explain_all', 'explanation_path', 'explain_once', 'bootstrap_mean', 'paired_difference', 'better_or_worse',
+           'interval_text', 'summary', 'retained_title', 'gallery', 'share_columns', 'trace_curves', 'mean_until',
+           'curves_figure']
 
 # %% ../nbs/50_figures.ipynb #f0ee5954
-import time
+import hashlib, json, time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -22,7 +24,8 @@ from torch import Tensor
 
 from .classifiers import load_classifier, probabilities
 from .core import Run, atomic_path, generator, progress_bar
-from .explainers import Explanation, display
+from .curves import mean_band
+from .explainers import Explanation, MaskExplainer, display
 from .images import Picture, class_names, image_folder, sample_images
 from .metrics import evaluate
 from .objective import Objective
@@ -113,21 +116,28 @@ def result_names(method:str, explain:Callable)->list[str]:
     areas = getattr(explain, "areas", (None,))
     return [method] if len(areas) == 1 else [f"{method} {100*a:g} %" for a in areas]
 
+# %% ../nbs/50_figures.ipynb #e055b1b3
+def finished_rows(run:Run, shown:bool)->list[dict]:
+    "The rows of an earlier part that need not be computed again: finished and, where pictures are shown, with their picture."
+    table = run.out/"rows.csv"
+    rows = pd.read_csv(table).to_dict("records") if table.is_file() else []
+    return [r for r in rows if r["finished"] and (not shown or picture_path(run, r["image"], r["classifier"], r["method"]).is_file())]
+
 # %% ../nbs/50_figures.ipynb #4e8c8ef8
 def explain_all(run:Run,                              # where the results go
                 pictures:Iterable[Picture],
                 classifiers:list[str|torch.nn.Module],
                 methods:dict[str, Callable],          # name -> (classifier -> explainer)
                 seed:int=0, progress:bool|None=None,
+                *, shown:bool=True,                   # keep pictures of the explanations too, for a gallery
                )->pd.DataFrame:                       # a row a picture, classifier and method
     "Explain pictures by several methods; every result is kept as it is made, and none is computed twice."
-    table = run.out/"rows.csv"
-    rows = pd.read_csv(table).to_dict("records") if table.is_file() else []
-    done = {(r["image"], r["classifier"], r["method"]) for r in rows if r["finished"]}
+    rows = finished_rows(run, shown)
+    done = {(r["image"], r["classifier"], r["method"]) for r in rows}
     for model in map(load_classifier, classifiers):
         explainers = {method: make(model) for method, make in methods.items()}
         for p in progress_bar(pictures, progress, desc=model.name):
-            save_picture(picture_path(run, p.name), p.image)
+            if shown: save_picture(picture_path(run, p.name), p.image)
             for method, explain in explainers.items():
                 names = result_names(method, explain)
                 if all((p.name, model.name, name) in done for name in names): continue
@@ -135,11 +145,29 @@ def explain_all(run:Run,                              # where the results go
                 results = explain.each(p.image, seed=seed, progress=False) if hasattr(explain, "each") else [explain(p.image, seed=seed, progress=False)]
                 seconds = (time.perf_counter()-started)/len(names)
                 for name, result in zip(names, results):
-                    shown, facts = result_row(model, p.image, result)
-                    save_picture(picture_path(run, p.name, model.name, name), shown)
+                    drawn, facts = result_row(model, p.image, result)
+                    if shown: save_picture(picture_path(run, p.name, model.name, name), drawn)
                     rows.append(dict(image=p.name, classifier=model.name, method=name, label=p.target, **facts, seconds=round(seconds, 2)))
                 run.rows(pd.DataFrame(rows))
     return pd.DataFrame(rows)
+
+# %% ../nbs/50_figures.ipynb #4a6f00b6
+def explanation_path(folder:str|Path, explain:MaskExplainer, p:Picture, seed:int=0)->Path:
+    "Where the explanation of a picture is kept."
+    told = dict(explain.settings(seed), method=type(explain).__name__, options=explain.options, picture=hashlib.sha256(p.image.cpu().numpy().tobytes()).hexdigest())
+    return Path(folder)/f"{Path(p.name).stem}_{hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]}.npz"
+
+# %% ../nbs/50_figures.ipynb #1f70c8c3
+def explain_once(explain:MaskExplainer, p:Picture,
+                 folder:str|Path|None=None, # of explanations that are kept; None: none is
+                 seed:int=0,
+                )->Explanation:
+    "The explanation of a picture: read where it is kept, otherwise computed and kept."
+    path = None if folder is None else explanation_path(folder, explain, p, seed)
+    if path and path.is_file(): return Explanation.load(path, explain.model)
+    why = explain(p.image, seed=seed, progress=False)
+    if path and (why.finished is None or why.finished.all()): why.save(path)
+    return why
 
 # %% ../nbs/50_figures.ipynb #08cb888b
 def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tuple[float, float, float]: # mean, low, high
@@ -149,6 +177,24 @@ def bootstrap_mean(values:Iterable[float], seed:int=0, resamples:int=2000)->tupl
     pick = torch.randint(len(v), (resamples, len(v)), generator=generator(seed))
     low, high = v[pick].mean(dim=1).quantile(torch.tensor([.025, .975], dtype=v.dtype)).tolist()
     return v.mean().item(), low, high
+
+# %% ../nbs/50_figures.ipynb #b53970a2
+def paired_difference(rows:pd.DataFrame, column:str, first:str, second:str, # names of methods
+                      seed:int=0)->tuple[float, float, float]: # mean, low, high
+    "Mean of first - second over the pictures (and classifiers) that both have, with its 95 % bootstrap interval."
+    wide = rows.pivot(index=["image", "classifier"], columns="method", values=column)
+    return bootstrap_mean((wide[first]-wide[second]).dropna(), seed)
+
+# %% ../nbs/50_figures.ipynb #9fb6fc61
+def better_or_worse(difference:tuple[float, float, float], higher_is_better:bool=True)->str:
+    "What an interval says of the first of two methods."
+    _, low, high = difference if higher_is_better else (-difference[0], -difference[2], -difference[1])
+    return "better" if low > 0 else "worse" if high < 0 else "not distinguishable"
+
+# %% ../nbs/50_figures.ipynb #7b7f65b6
+def interval_text(difference:tuple[float, float, float])->str:
+    "A difference with its interval."
+    return "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference)
 
 # %% ../nbs/50_figures.ipynb #73fbf97b
 def summary(rows:pd.DataFrame, columns:list[str], by:list[str]=("classifier", "method"))->pd.DataFrame:
@@ -180,4 +226,59 @@ def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean", ab
             ax.imshow(Image.open(picture_path(run, image, classifier, method)))
             ax.set_title(retained_title(row, canvas), fontsize=7)
     for ax in axes.flat: ax.axis("off")
+    return figure
+
+# %% ../nbs/50_figures.ipynb #24dc7ea6
+def share_columns(shares:Tensor)->list[str]: # (S,)
+    "The names of the columns of a curve."
+    return [f"{100*s:.4g} %" for s in shares.tolist()]
+
+# %% ../nbs/50_figures.ipynb #0f885409
+def trace_curves(run:Run, pictures:Iterable[Picture], classifiers:list[str|torch.nn.Module],
+                 orders:Callable[..., dict[str, Callable]], # (picture, classifier, its place) -> name -> function that gives curves and facts
+                 shares:Tensor, progress:bool|None=None,
+                )->pd.DataFrame: # a row a curve
+    "Curves of pictures by several orders; rows are kept as they are made, and none is computed twice."
+    table = run.path("rows.csv")
+    rows = pd.read_csv(table).to_dict("records") if table.is_file() else []
+    done, columns = {(r["image"], r["classifier"], r["method"]) for r in rows}, share_columns(shares)
+    for model in map(load_classifier, classifiers):
+        for place, p in enumerate(progress_bar(pictures, progress, desc=model.name)):
+            for method, compute in orders(p, model, place).items():
+                key = dict(image=p.name, classifier=model.name, method=method)
+                if tuple(key.values()) in done: continue
+                curves, facts = compute()
+                rows += [dict(**key, kind=c.kind, area=c.area.item(), **facts, **dict(zip(columns, c.retained[0].tolist()))) for c in curves]
+                run.rows(pd.DataFrame(rows))
+    return pd.read_csv(table)
+
+# %% ../nbs/50_figures.ipynb #a62f8824
+def mean_until(values:np.ndarray, # (rows,S) curves
+               shares:Tensor,     # (S,)
+               end:float,         # a share
+              )->np.ndarray:      # (rows,)
+    "Mean of curves from 0 to a share."
+    s = shares.numpy()
+    inside = np.append(s[s < end], end)
+    values = np.stack([np.interp(inside, s, v) for v in values])
+    return torch.trapezoid(torch.from_numpy(values), torch.from_numpy(inside), dim=-1).numpy()/end
+
+# %% ../nbs/50_figures.ipynb #be346a56
+def curves_figure(rows:pd.DataFrame, shares:Tensor,
+                  style:dict[str, dict], # method -> how its line looks
+                  title:str, seed:int=0):
+    "Mean curves with 95 % bands, a line a kind, a column a classifier; the axis of shares is quadratic."
+    known, columns = list(rows.classifier.unique()), share_columns(shares)
+    figure, axes = plt.subplots(2, len(known), figsize=(3.5*len(known)+.2, 5.4), squeeze=False, sharey="row", layout="constrained")
+    for line, kind in zip(axes, ("insertion", "deletion")):
+        for ax, classifier in zip(line, known):
+            for name, look in style.items():
+                r = rows[(rows.classifier == classifier) & (rows.kind == kind) & (rows.method == name)]
+                mean, low, high = mean_band(torch.tensor(r[columns].to_numpy()), seed=seed)
+                ax.plot(100*shares, mean, label=name, **look); ax.fill_between(100*shares, low, high, color=look["color"], alpha=.13, lw=0)
+            ax.set_xscale("function", functions=(lambda v: np.sqrt(np.maximum(v, 0)), np.square)); ax.set_xticks([0, 1, 5, 10, 25, 50, 100]); ax.set_xlim(0, 100); ax.set_ylim(bottom=0)
+            ax.set_title(f"{classifier}: {kind}, n = {r.image.nunique()}"); ax.set_xlabel(f"{'inserted' if kind == 'insertion' else 'deleted'}, %")
+        line[0].set_ylabel("retained probability")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.suptitle(title, fontsize=8)
     return figure
