@@ -210,7 +210,9 @@ def retained_title(row:pd.Series, canvas:str="mean")->str:
     return f"{row.method}: {100*row['probability_'+canvas]/row.probability:.0f} %"
 
 # %% ../nbs/50_figures.ipynb #0b24d1a4
-def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean", abreast:int=1): # pictures a line
+def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean",
+            abreast:int=1, # pictures a line
+            title:str=""):
     "Pictures and their explanations, from the rows and the saved pictures."
     keys, width = list(rows.groupby(["image", "classifier"], sort=False)), len(methods)+1
     lines = -(-len(keys)//abreast)
@@ -226,6 +228,7 @@ def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean", ab
             ax.imshow(Image.open(picture_path(run, image, classifier, method)))
             ax.set_title(retained_title(row, canvas), fontsize=7)
     for ax in axes.flat: ax.axis("off")
+    if title: figure.suptitle(title, fontsize=8)
     return figure
 
 # %% ../nbs/50_figures.ipynb #24dc7ea6
