@@ -109,8 +109,8 @@ def environment()->dict: # versions, hardware and commit; no path, no user, no h
 
 # %% ../nbs/00_core.ipynb #cfddbbe5
 def same_work(old:dict, new:dict)->bool:
-    "Whether two runs differ in nothing but the numbers of pictures, the classifiers and the profile's name."
-    matters = {k for k in {*old, *new} if k not in ("n", "classifiers", "profile") and not k.startswith("n_")}
+    "Whether two runs differ in nothing but what adds rows or names things: numbers of pictures, classifiers, the profile's name, where rows are read from."
+    matters = {k for k in {*old, *new} if k not in ("n", "classifiers", "profile", "rows_from") and not k.startswith("n_")}
     return all(k in old and k in new and old[k] == new[k] for k in matters)
 
 # %% ../nbs/00_core.ipynb #68a36f04
