@@ -669,6 +669,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'shearletx_nb/smooth_mask.py'),
                                           'shearletx_nb.smooth_mask.SmoothMaskOptions.__post_init__': ( 'smooth_mask.html#smoothmaskoptions.__post_init__',
                                                                                                         'shearletx_nb/smooth_mask.py'),
+                                          'shearletx_nb.smooth_mask.SmoothMaskOptions.weight_at': ( 'smooth_mask.html#smoothmaskoptions.weight_at',
+                                                                                                    'shearletx_nb/smooth_mask.py'),
                                           'shearletx_nb.smooth_mask._Search': ('smooth_mask.html#_search', 'shearletx_nb/smooth_mask.py'),
                                           'shearletx_nb.smooth_mask._Search.__init__': ( 'smooth_mask.html#_search.__init__',
                                                                                          'shearletx_nb/smooth_mask.py'),

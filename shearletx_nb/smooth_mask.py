@@ -164,7 +164,7 @@ class SmoothMaskOptions:
     lr: float = .01
     momentum: float = .9
     weight: float = 300.           # of the area penalty at the start
-    ramp: float = 1.0035           # growth of the weight a step
+    ramp: float|None = None        # growth of the weight a step; None: TorchRay's 1.0035, and with fewer than 800 steps so much more that it ends as high
     reward: str = "contrastive"    # or "simple"
     variant: str = "preserve"      # keep the class by what the mask shows; or "delete": lose it by blurring what the mask shows
     jitter: str = "alternate"      # mirror every other step; or "random", or "none"
@@ -173,6 +173,9 @@ class SmoothMaskOptions:
     max_images_per_pass: int = 16  # of the classifier; bounds the memory
 
     def __post_init__(self): check_options(self)
+    def weight_at(self, t:int)->float:
+        "The weight of the area penalty at a step."
+        return self.weight*(self.ramp or 1.0035**max(800/self.steps, 1))**t
 
 # %% ../nbs/31_smooth_mask.ipynb #d1ae8e9c
 def check_options(options:SmoothMaskOptions)->None:
@@ -267,7 +270,7 @@ def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] t
         flips = flip_schedule(options.steps, len(x), options.jitter, seed).to(x.device)
         try:
             for t in progress_bar(range(options.steps), progress, desc="smooth mask"):
-                m, scores = search.step(flips[t], options.weight*options.ramp**t)
+                m, scores = search.step(flips[t], options.weight_at(t))
                 rows.append(scores)
                 if callback: callback(t, m, scores)
         except KeyboardInterrupt: finished = False

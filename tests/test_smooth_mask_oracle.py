@@ -83,7 +83,7 @@ def test_rewards(oracle, kind):
 def test_search_with_a_smooth_classifier(oracle, kind, variant, area):
     "100 steps with an infinitely differentiable classifier; ours in float64: for delete, simple, 5 %, float32 rounding alone leads us to another optimum after 20 steps (correlation 0.84)."
     x = sample_images(64, 1).images
-    ours, _ = search(SmoothClassifier(), x.double(), 3, area, SmoothMaskOptions(steps=100, reward=kind, variant=variant))
+    ours, _ = search(SmoothClassifier(), x.double(), 3, area, SmoothMaskOptions(steps=100, ramp=1.0035, reward=kind, variant=variant))
     mask, _ = theirs(oracle, SmoothClassifier(dtype=torch.float32), x, 3, [area], 100, kind, variant=variant)
     assert correlation(ours, mask) >= .98
     assert abs(ours.mean() - mask.mean()) < .02
@@ -101,7 +101,7 @@ def test_all_800_steps(oracle):
 def test_search_with_a_rectified_network(oracle, small, jitter):
     x = sample_images((96, 80), 2).images[1:]
     target = small(x).argmax().item()
-    ours, _ = search(small, x, target, .1, SmoothMaskOptions(steps=100, jitter="alternate" if jitter else "none"))
+    ours, _ = search(small, x, target, .1, SmoothMaskOptions(steps=100, ramp=1.0035, jitter="alternate" if jitter else "none"))
     mask, _ = theirs(oracle, small, x, target, [.1], 100, jitter=jitter)
     assert correlation(ours, mask) >= .98
 
@@ -109,7 +109,7 @@ def test_search_with_a_rectified_network(oracle, small, jitter):
 def test_scores_are_theirs(oracle, small):
     "Reward and penalty of every step, three areas in one pass."
     x, areas, steps = sample_images(64, 1).images, (.05, .1, .2), 60
-    ours, history = search(small, x, 2, areas, SmoothMaskOptions(steps=steps, reward="simple"))
+    ours, history = search(small, x, 2, areas, SmoothMaskOptions(steps=steps, ramp=1.0035, reward="simple"))
     masks, scores = theirs(oracle, small, x, 2, areas, steps, "simple")
     for i in range(3): assert correlation(ours[i], masks[i]) >= .98
     weight = 300*1.0035**torch.arange(steps)
@@ -124,6 +124,6 @@ def test_search_with_efficientnet_lite0(oracle):
     """
     model, photos = load_classifier("efficientnet_lite0"), sample_images(256, 1)
     x, target = photos.images, photos.targets[0].item()
-    ours, _ = search(model, x, target, .2, SmoothMaskOptions(steps=60))
+    ours, _ = search(model, x, target, .2, SmoothMaskOptions(steps=60, ramp=1.0035))
     mask, _ = theirs(oracle, model, x, target, [.2], 60)
     assert correlation(ours, mask) >= .98
