@@ -207,7 +207,7 @@ def summary(rows:pd.DataFrame, columns:list[str], by:list[str]=("classifier", "m
 def retained_title(row:pd.Series, canvas:str="mean")->str:
     "Method and, for a mask, its retained class probability."
     if pd.isna(row.get("probability_"+canvas)): return row.method
-    return f"{row.method}: {100*row['probability_'+canvas]/row.probability:.0f} %"
+    return f"{row.method}\n{100*row['probability_'+canvas]/row.probability:.0f} %"
 
 # %% ../nbs/50_figures.ipynb #0b24d1a4
 def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean",
@@ -215,18 +215,18 @@ def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean",
             title:str=""):
     "Pictures and their explanations, from the rows and the saved pictures."
     keys, width = list(rows.groupby(["image", "classifier"], sort=False)), len(methods)+1
-    lines = -(-len(keys)//abreast)
-    figure, axes = plt.subplots(lines, width*abreast, figsize=(1.55*width*abreast, 1.75*lines), squeeze=False, layout="constrained")
+    lines, panel = -(-len(keys)//abreast), min(1.55, 7.2/(width*abreast))                # inches; never wider than a page
+    figure, axes = plt.subplots(lines, width*abreast, figsize=(panel*width*abreast, (panel+.35)*lines), squeeze=False, layout="constrained")
     names = class_names()
     for line, ((image, classifier), group) in zip(axes.reshape(-1, width), keys):
         first = group.iloc[0]
         line[0].imshow(Image.open(picture_path(run, image)))
-        wrong = "" if pd.isna(first.label) or first.label == first.target else f"\n(is: {names[int(first.label)][:18]})"
-        line[0].set_title(f"{names[first.target][:18]}, p = {first.probability:.2f}{wrong}", fontsize=7)
+        wrong = "" if pd.isna(first.label) or first.label == first.target else f"\n(is: {names[int(first.label)][:14]})"
+        line[0].set_title(f"{names[first.target][:18]}\np = {first.probability:.2f}{wrong}", fontsize=6)
         for ax, method in zip(line[1:], methods):
             row = group[group.method == method].iloc[0]
             ax.imshow(Image.open(picture_path(run, image, classifier, method)))
-            ax.set_title(retained_title(row, canvas), fontsize=7)
+            ax.set_title(retained_title(row, canvas), fontsize=6)
     for ax in axes.flat: ax.axis("off")
     if title: figure.suptitle(title, fontsize=8)
     return figure
