@@ -24,13 +24,13 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from filelock import FileLock, Timeout
 
 import shearletx_nb
-from .classifiers import load_classifier
+from .classifiers import load_classifier, tensors_digest
 from .cluster import as_they_finish, open_cluster, worker_count, worker_threads
 from .core import Run, atomic_path, digest, keep_freed_memory, progress_bar
 from .explainers import CartoonX, Explanation, PixelMask, ShearletX, WaveletX
 from .images import ImageFolder, load_image
 from .metrics import evaluate
-from .objective import Protocol, protocol_named
+from .objective import PAPER, Protocol, protocol_named
 from .smooth_mask import SmoothMask
 
 # %% ../nbs/60_sweep.ipynb #a6520c87
@@ -84,11 +84,8 @@ def find_sources(pictures:str|Path|Iterable|None, # a folder, files, or None for
 # %% ../nbs/60_sweep.ipynb #7ad16f7f
 def weights_digest(model:torch.nn.Module)->str:
     "SHA-256 of a model's structure and weights, whatever its name."
-    state = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", repr(model)).encode())
-    for name, value in model.state_dict().items():
-        state.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        state.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return state.hexdigest()
+    structure = re.sub(r" at 0x[0-9a-f]+", "", repr(model))
+    return hashlib.sha256(f"{structure} {tensors_digest(model.state_dict())}".encode()).hexdigest()
 
 # %% ../nbs/60_sweep.ipynb #ad7f4cca
 class Grid:
@@ -131,17 +128,24 @@ class Task:
     options:dict             # of the explainer
     protocol:Protocol|None   # None where it has no part
     seed:int
+    generation:int=1         # raised when the same task would give other numbers
     version:str=shearletx_nb.__version__
 
     @property
     def key(self)->str: # 32 hexadecimal digits
-        "A name that follows from what is computed."
-        return hashlib.sha256(json.dumps({**asdict(self), "picture": None}, sort_keys=True, default=_no_name).encode()).hexdigest()[:32]
+        "A name that follows from what is computed, and not from where the picture lies or who computes it."
+        content = {**asdict(self), "picture": None, "version": None, "protocol": _told(self.protocol)}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=_no_name).encode()).hexdigest()[:32]
 
 # %% ../nbs/60_sweep.ipynb #39989d51
 def _no_name(value)->None:
     "Refuse what has no stable text."
     raise ValueError(f"{value!r} has no stable name for a task's key: options and protocols of a sweep are made of numbers, texts and lists")
+
+# %% ../nbs/60_sweep.ipynb #14cfa0c5
+def _told(protocol:Protocol|None)->dict|None:
+    "The choices of a protocol that are not the paper's: a choice that is added later renames no task that does not use it."
+    return None if protocol is None else {k: v for k, v in asdict(protocol).items() if v != getattr(PAPER, k)}
 
 # %% ../nbs/60_sweep.ipynb #c993c3e6
 def plan_sweep(grid:Grid, progress:bool|None=None)->tuple[list[dict], dict[str, Task]]: # cells of the grid with their keys, tasks by key
