@@ -338,7 +338,7 @@ def lime(classifier:nn.Module,
     if labels.shape != (len(x), *x.shape[-2:]): raise ValueError(f"segments of shape {tuple(labels.shape)}: labels of shape {(len(x), *x.shape[-2:])} are needed")
     hidden, maps = mean_colours(x, labels), []
     for b in range(len(x)):
-        draw = generator(seed, b)
+        draw = generator(seed, 0)
         def subset(original, draw=draw, **kwargs): return torch.randint(2, (1, kwargs["num_interp_features"]), generator=draw).to(x.device)
         def probability(z, c=target[b]): return classifier(z).softmax(dim=-1)[:, c]
         method = Lime(probability, SkLearnRidge(alpha=1.), _proximity, subset)
@@ -367,5 +367,7 @@ def attribute(method:str,           # "integrated_gradients", "guided_backprop",
     x, classifier = check_images(x).detach(), load_classifier(model)
     target = check_target(target, probabilities(classifier, x))
     if name == "lime": options = {"seed": seed, **options}
-    A = attribution_methods()[name](classifier, x, target, **options)
+    def own(value, i): return value[i:i+1] if isinstance(value, Tensor) and len(value) == len(x) else value     # baseline=, segments=
+    A = torch.cat([attribution_methods()[name](classifier, x[i:i+1], target[i:i+1], **{k: own(v, i) for k, v in options.items()})
+                   for i in range(len(x))])
     return A if channels == "each" and A.shape[1] == x.shape[1] else A.sum(dim=1, keepdim=True)

@@ -252,7 +252,7 @@ def load_classifier(name:str|nn.Module="efficientnet_lite0", # a known name, or 
 @torch.no_grad()
 def probabilities(model:nn.Module, # pictures to logits
                   x:Tensor,        # (B,C,H,W)
-                  batch:int=16,    # pictures a forward pass
+                  batch:int=1,     # pictures per pass; with 1, an answer does not depend on the pictures beside it
                  )->Tensor:        # (B,classes)
     "Class probabilities, a bounded number of pictures at a time; the model is left as it was."
     classifier = load_classifier(model)

@@ -10,7 +10,6 @@ import argparse, os, sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import torch
 import yaml
 
 from .classifiers import load_classifier, offline_classifiers
@@ -44,16 +43,14 @@ def _report(path:Path, why, args:argparse.Namespace)->None:
 
 # %% ../nbs/61_cli.ipynb #f86fe50d
 def _explain(args:argparse.Namespace)->int:
-    "Explain photographs, as many together as fill a pass of the classifier."
+    "Explain photographs, one after the other; all are read first, so that a bad file is noticed at once."
     pictures = [(Path(p), load_image(p, args.size)) for p in args.pictures]
     explain = methods()[args.method](load_classifier(args.classifier), protocol=args.protocol, steps=args.steps, samples=args.samples)
-    together = max(1, explain.max_samples_per_pass//explain.protocol.samples)
-    for i in range(0, len(pictures), together):
-        paths, images = zip(*pictures[i:i+together])
-        why = explain(torch.cat(images), args.target, seed=args.seed, progress=False if args.quiet else None)
-        for j, path in enumerate(paths): _report(path, why[j:j+1], args)
+    for i, (path, image) in enumerate(pictures):
+        why = explain(image, args.target, seed=args.seed, progress=False if args.quiet else None)
+        _report(path, why, args)
         if not why.finished.all():
-            print(f"interrupted: {int((~why.finished).sum())} pictures are unfinished, {len(pictures)-i-len(paths)} not begun", file=sys.stderr)
+            print(f"interrupted: {path.name} is unfinished, {len(pictures)-i-1} not begun", file=sys.stderr)
             return 130
     return 0
 

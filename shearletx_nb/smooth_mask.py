@@ -189,13 +189,12 @@ def check_options(options:SmoothMaskOptions)->None:
 
 # %% ../nbs/31_smooth_mask.ipynb #502c48f7
 def flip_schedule(steps:int,    # how many
-                  batch:int,    # pictures
                   jitter:str,   # "alternate", "random" or "none"
                   seed:int=0,   # for "random"
-                 )->Tensor:     # (steps,B) bool
-    "Which pictures are mirrored at which step; a picture's draws depend on the seed and its place alone."
-    if jitter == "random": return torch.stack([torch.rand(steps, generator=generator(seed, b)) < .5 for b in range(batch)], dim=1)
-    return ((torch.arange(steps) % 2 == 0) & (jitter == "alternate"))[:, None].expand(steps, batch)
+                 )->Tensor:     # (steps,) bool
+    "At which steps a picture is mirrored."
+    if jitter == "random": return torch.rand(steps, generator=generator(seed, 0)) < .5
+    return (torch.arange(steps) % 2 == 0) & (jitter == "alternate")
 
 # %% ../nbs/31_smooth_mask.ipynb #6af4fe96
 def reward_and_slope(classifier:nn.Module,         # pictures to logits
@@ -260,23 +259,29 @@ def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] t
                          options:SmoothMaskOptions|None=None,       # None: the defaults
                          seed:int=0,                       # for jitter="random"
                          progress:bool|None=None,          # a bar? None: unless in CI
-                         callback:Callable[[int, Tensor, dict], None]|None=None, # called with step, masks and scores
-                        )->tuple[Tensor, dict]:            # masks (A,B,1,H,W) and history: reward, penalty, area (steps,A,B), target (B,), finished
-    "Smooth masks of given areas that keep (or lose) a class best; a KeyboardInterrupt returns what there is, `finished` False."
-    areas, options, classifier, rows, finished, m = _areas(areas), options or SmoothMaskOptions(), load_classifier(model), [], True, None
+                         callback:Callable[[int, Tensor, dict], None]|None=None, # per step of a picture: step, masks (A,1,H,W), scores
+                        )->tuple[Tensor, dict]: # masks (A,B,1,H,W); reward, penalty, area (steps,A,B), target and finished (B,)
+    "Smooth masks of given areas that keep (or lose) a class best, picture by picture; Ctrl-C returns what there is."
+    areas, options, classifier = _areas(areas), options or SmoothMaskOptions(), load_classifier(model)
     x = check_images(x).detach()
-    with frozen(classifier), torch.no_grad():
-        search = _Search(classifier, x, check_target(target, probabilities(classifier, x)), areas, options)
-        flips = flip_schedule(options.steps, len(x), options.jitter, seed).to(x.device)
+    target, flips = check_target(target, probabilities(classifier, x)), flip_schedule(options.steps, options.jitter, seed)
+    masks, finished = x.new_ones(len(areas), len(x), 1, *x.shape[-2:]), torch.zeros(len(x), dtype=torch.bool)
+    history = {name: torch.full((options.steps, len(areas), len(x)), torch.nan) for name in ("reward", "penalty", "area")}
+    with (frozen(classifier), torch.no_grad(),
+          progress_bar(progress=progress, total=len(x)*options.steps, desc="smooth mask", unit="step") as bar):
         try:
-            for t in progress_bar(range(options.steps), progress, desc="smooth mask"):
-                m, scores = search.step(flips[t], options.weight_at(t))
-                rows.append(scores)
-                if callback: callback(t, m, scores)
-        except KeyboardInterrupt: finished = False
-    if m is None: raise KeyboardInterrupt("stopped before the first step")
-    history = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
-    return m[:, :, None].clone(), dict(history, target=search.target, finished=finished)
+            for i in range(len(x)):
+                search = _Search(classifier, x[i:i+1], target[i:i+1], areas, options)
+                for t in range(options.steps):
+                    m, scores = search.step(flips[t:t+1].to(x.device), options.weight_at(t))
+                    masks[:, i] = m
+                    for name, values in history.items(): values[t, :, i] = scores[name][:, 0]
+                    if callback: callback(t, m, scores)
+                    bar.update()
+                finished[i] = True
+        except KeyboardInterrupt: pass
+    if history["reward"].isnan().all(): raise KeyboardInterrupt("stopped before the first step")
+    return masks, dict(history, target=target, finished=finished)
 
 # %% ../nbs/31_smooth_mask.ipynb #62092d33
 class SmoothMask:
@@ -295,7 +300,7 @@ class SmoothMask:
         x, target, finished, p = x.detach(), history.pop("target"), history.pop("finished"), probabilities(self.model, x.detach())
         facts = dict(asdict(self.options), seed=seed, classifier=getattr(self.model, "name", type(self.model).__name__), classes=p.shape[1])
         return tuple(Explanation(x, m, target, p[torch.arange(len(x)), target], Pixels(tuple(x.shape[-2:])).to(x), "SmoothMask", dict(facts, area=a),
-                                 {k: v[:, i] for k, v in history.items()}, torch.full((len(x),), finished), self.model) for i, (a, m) in enumerate(zip(self.areas, masks)))
+                                 {k: v[:, i] for k, v in history.items()}, finished.clone(), self.model) for i, (a, m) in enumerate(zip(self.areas, masks)))
 
     def __call__(self, x:Tensor, target=None, *, seed:int=0, progress:bool|None=None, callback=None)->Explanation:
         "Explain pictures (B,C,H,W) in [0,1]."
