@@ -123,7 +123,7 @@ def sweep_speed(size:int, samples:int, rounds:int, tasks:int=4, steps:int=3)->di
     "Seconds that a task of a sweep takes with one local worker and with two, one thread each, in turns; start-up not counted."
     from contextlib import ExitStack
     from shearletx_nb.cluster import as_they_finish, open_cluster
-    from shearletx_nb.sweep import Grid, Workshop, explain_on_worker, plan_sweep, read_picture
+    from shearletx_nb.study import Grid, Workshop, explain_on_worker, plan_sweep, read_picture
     grid = Grid(n=tasks, methods=dict(ShearletX=dict(steps=steps, samples=samples)), size=size)
     workshop, todo = Workshop({grid.weights[name]: c for name, c in grid.given.items()}), list(plan_sweep(grid, progress=False)[1].values())
     with ExitStack() as stack:

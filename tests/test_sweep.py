@@ -9,7 +9,7 @@ from shearletx_nb import sweep as module
 from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator
 from shearletx_nb.explainers import Explanation
-from shearletx_nb.sweep import Grid, RowStore, collect_rows, sweep, sweep_status
+from shearletx_nb.study import Grid, RowStore, collect_rows, sweep, sweep_status
 
 root = Path(__file__).parents[1]
 
