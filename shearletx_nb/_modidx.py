@@ -102,6 +102,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'shearletx_nb/classifiers.py'),
                                           'shearletx_nb.classifiers._torchvision_classifier': ( 'classifiers.html#_torchvision_classifier',
                                                                                                 'shearletx_nb/classifiers.py'),
+                                          'shearletx_nb.classifiers.check_cached': ( 'classifiers.html#check_cached',
+                                                                                     'shearletx_nb/classifiers.py'),
                                           'shearletx_nb.classifiers.classifier_names': ( 'classifiers.html#classifier_names',
                                                                                          'shearletx_nb/classifiers.py'),
                                           'shearletx_nb.classifiers.conv_norm_pairs': ( 'classifiers.html#conv_norm_pairs',

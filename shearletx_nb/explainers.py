@@ -159,7 +159,7 @@ def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     except PermissionError: raise
     except Exception as error:    # whatever zip, NumPy, safetensors, JSON or a representation make of damaged bytes
         cause = str(error).splitlines()[:1] or [type(error).__name__]
-        raise ValueError(f"{path.name} is not an explanation or is damaged ({cause[0]}): take another copy, or compute it again") from None
+        raise ValueError(f"{path.name} is not an explanation or is damaged ({cause[0][:200]}): take another copy, or compute it again") from None
     why.model = None if model is None else load_classifier(model)
     return why
 

@@ -276,8 +276,10 @@ def _rows_digest(table:pa.Table)->bytes: # 64 hexadecimal digits
 # %% ../nbs/60_sweep.ipynb #7f5a328a
 def rows_to_bytes(table:pa.Table)->bytes:
     "A Parquet file with checksums, of the pages and of all rows."
-    sink, table = pa.BufferOutputStream(), table.replace_schema_metadata(dict(sha256=_rows_digest(table)))
-    pq.write_table(table, sink, use_dictionary=False, write_statistics=False, store_schema=False, write_page_checksum=True)
+    sink, options = pa.BufferOutputStream(), dict(use_dictionary=False, write_statistics=False, store_schema=False)
+    with pq.ParquetWriter(sink, table.schema, **options, write_page_checksum=True) as file:
+        file.write_table(table)
+        file.add_key_value_metadata(dict(sha256=_rows_digest(table)))
     return sink.getvalue().to_pybytes()
 
 # %% ../nbs/60_sweep.ipynb #0babc65c
@@ -286,12 +288,12 @@ def read_rows(path:Path)->pa.Table|None:
     if not path.is_file(): return None
     content = pa.BufferReader(path.read_bytes())
     try:
-        table = pq.ParquetFile(content, page_checksum_verification=True).read()
-        known = (table.schema.metadata or {}).get(b"sha256")
-        if known not in (None, _rows_digest(table)): raise ValueError("the SHA-256 of its rows is another one")
+        file = pq.ParquetFile(content, page_checksum_verification=True)
+        table, facts = file.read(), file.metadata.metadata or {}
+        if facts.get(b"sha256", _rows_digest(table)) != _rows_digest(table): raise ValueError("the SHA-256 of its rows is another one")
     except Exception as error:    # whatever Arrow makes of damaged bytes
         cause = str(error).splitlines()[:1] or [type(error).__name__]
-        raise pa.ArrowInvalid(f"{path} is damaged ({cause[0]}): the same sweep sets it aside and computes it again") from None
+        raise pa.ArrowInvalid(f"{path} is damaged ({cause[0][:200]}): the same sweep sets it aside and computes it again") from None
     return table
 
 # %% ../nbs/60_sweep.ipynb #debb1979
