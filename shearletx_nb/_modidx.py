@@ -147,6 +147,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'shearletx_nb.cli.methods': ('cli.html#methods', 'shearletx_nb/cli.py')},
             'shearletx_nb.cluster': { 'shearletx_nb.cluster._outcome': ('cluster.html#_outcome', 'shearletx_nb/cluster.py'),
                                       'shearletx_nb.cluster.as_they_finish': ('cluster.html#as_they_finish', 'shearletx_nb/cluster.py'),
+                                      'shearletx_nb.cluster.ctrl_c_waits': ('cluster.html#ctrl_c_waits', 'shearletx_nb/cluster.py'),
                                       'shearletx_nb.cluster.open_cluster': ('cluster.html#open_cluster', 'shearletx_nb/cluster.py'),
                                       'shearletx_nb.cluster.quiet_dask': ('cluster.html#quiet_dask', 'shearletx_nb/cluster.py'),
                                       'shearletx_nb.cluster.worker_count': ('cluster.html#worker_count', 'shearletx_nb/cluster.py'),
