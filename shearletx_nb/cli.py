@@ -198,7 +198,7 @@ def _add_reproduce(commands)->None:
 
 # %% ../nbs/56_cli.ipynb #ad5f50ed
 def main(arguments:list[str]|None=None, # None: those of the command line
-        )->int:                         # exit code: 0 done, 2 bad input
+        )->int:                         # exit code: 0 done, 1 something failed, 2 bad input, 130 interrupted
     "The `shearletx` command."
     parser = argparse.ArgumentParser(prog="shearletx", description="The ShearletX companion: explain a classifier's decision with shearlets.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -211,3 +211,6 @@ def main(arguments:list[str]|None=None, # None: those of the command line
     except (ValueError, OSError) as error:
         print(f"shearletx {args.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"shearletx {args.command}: interrupted; what is written is whole, and the same command completes it", file=sys.stderr)
+        return 130

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['relative_error', 'test_near', 'generator', 'progress_bar', 'atomic_path', 'keep_freed_memory', 'digest',
-           'environment', 'same_work', 'Run']
+           'sealed_json', 'read_sealed', 'environment', 'same_work', 'read_manifest', 'Run']
 
 # %% ../nbs/00_core.ipynb #0e0f4592
-import contextlib, ctypes, hashlib, importlib.metadata, json, os, platform, subprocess, tempfile, time
+import contextlib, ctypes, errno, hashlib, importlib.metadata, json, os, platform, subprocess, tempfile, time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -60,22 +60,33 @@ def progress_bar(items:Iterable|None=None,  # what to iterate over; None for a b
     shown = not os.environ.get("CI") if progress is None else progress
     return tqdm(items, disable=not shown, **options)
 
+# %% ../nbs/00_core.ipynb #07b7f336
+@contextlib.contextmanager
+def _writing(path:Path)->Iterator[None]:
+    "Say in one sentence which file could not be written, and that nothing was lost."
+    try: yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES): raise
+        raise OSError(error.errno, f"{path} cannot be written ({os.strerror(error.errno)}); what was there before is kept: "
+                                   "free some space, or choose another folder") from None
+
 # %% ../nbs/00_core.ipynb #704ee643
 @contextlib.contextmanager
 def atomic_path(path:str|Path,      # the final name
                )->Iterator[Path]:   # a temporary name in the same folder, with the same suffix, to write to
     "Write to the given temporary path; it takes the final name when the block ends well, and vanishes when it does not."
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    partial = Path(name)
-    try:
-        yield partial
-        umask = os.umask(0); os.umask(umask)
-        partial.chmod(0o666 & ~umask)          # mkstemp's 0600 would hide results from colleagues
-        os.replace(partial, path)
-    finally: partial.unlink(missing_ok=True)
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        partial = Path(name)
+        try:
+            yield partial
+            umask = os.umask(0); os.umask(umask)
+            partial.chmod(0o666 & ~umask)          # mkstemp's 0600 would hide results from colleagues
+            os.replace(partial, path)
+        finally: partial.unlink(missing_ok=True)
 
 # %% ../nbs/00_core.ipynb #2c34a9ca
 def keep_freed_memory()->bool: # whether the C library took the advice
@@ -90,6 +101,30 @@ def digest(path:str|Path,   # a file
           )->str:           # 64 hexadecimal digits
     "SHA-256 of a file."
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+# %% ../nbs/00_core.ipynb #e24ea5cc
+def _seal(content:dict)->str: # 16 hexadecimal digits
+    "What follows from a dictionary's content, without its seal."
+    text = json.dumps({k: v for k, v in content.items() if k != "seal"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+# %% ../nbs/00_core.ipynb #e31c27c2
+def sealed_json(content:dict, # of plain values; anything else becomes text
+               )->str:
+    "A dictionary as JSON, with a seal by which damage is noticed."
+    plain = json.loads(json.dumps(content, default=str))
+    return json.dumps({**plain, "seal": _seal(plain)}, indent=1)+"\n"
+
+# %% ../nbs/00_core.ipynb #7c02daff
+def read_sealed(path:str|Path, # of a file that `sealed_json` made
+                remedy:str,    # what to do if it is damaged
+               )->dict|list:
+    "The content of a JSON file, if its seal is unbroken."
+    try: content = json.loads(Path(path).read_bytes().decode("utf-8"))
+    except ValueError as error: raise ValueError(f"{path} is damaged ({error}): {remedy}") from None
+    if isinstance(content, dict) and "seal" in content and content.pop("seal") != _seal(content):
+        raise ValueError(f"{path} is damaged or was edited, its seal is broken: {remedy}")
+    return content
 
 # %% ../nbs/00_core.ipynb #b258ad2e
 def _version(package:str)->str|None:
@@ -113,6 +148,16 @@ def same_work(old:dict, new:dict)->bool:
     matters = {k for k in {*old, *new} if k not in ("n", "classifiers", "profile", "rows_from") and not k.startswith("n_")}
     return all(k in old and k in new and old[k] == new[k] for k in matters)
 
+# %% ../nbs/00_core.ipynb #d71a7616
+def read_manifest(path:str|Path)->dict:
+    "The manifest of a run, or a ValueError that says what to do with a damaged one."
+    remedy = "put back a good copy, or delete it and the tables beside it to start anew"
+    manifest = read_sealed(path, remedy)
+    whole = isinstance(manifest, dict) and isinstance(manifest.get("parameters"), dict)
+    if not whole or not isinstance(manifest.get("seconds", ""), float|int|None):
+        raise ValueError(f"{path} is no manifest of a run: {remedy}")
+    return manifest
+
 # %% ../nbs/00_core.ipynb #68a36f04
 def _plain(value)->dict|str:
     "What a manifest says of an object: of a dataclass its fields, of anything else its text."
@@ -126,7 +171,7 @@ class Run:
                  out:str|Path|None=None,    # its folder; None: a temporary one, as in tests
                  **parameters,              # everything that was chosen: profile, seed, sizes, ...
                 ):
-        self.name, self.started, self.before, self.files = name, time.time(), 0., []
+        self.name, self.started, self.before, self.files, self.sha256 = name, time.time(), 0., [], {}
         self.out = Path(out) if out else Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.out.mkdir(parents=True, exist_ok=True)
         self.manifest, self.parameters = self.out/"manifest.json", json.loads(json.dumps(parameters, default=_plain))
@@ -134,17 +179,26 @@ class Run:
         self._write()
 
     def _take_over(self)->None:
-        "Keep the rows of an earlier part of the same work, and drop those of other work."
-        if not self.manifest.is_file(): return
-        old = json.loads(self.manifest.read_text(encoding="utf-8"))
-        if same_work(old["parameters"], self.parameters): self.before = round(old.get("seconds_before", 0.) + (old["seconds"] or 0.), 1)
-        else: (self.out/"rows.csv").unlink(missing_ok=True)
+        "Keep the tables of an earlier part of the same work, if they are as they were, and drop those of other work."
+        rows = self.out/"rows.csv"
+        if not self.manifest.is_file():
+            if rows.is_file(): raise ValueError(f"{rows} has no manifest.json beside it that says how it was made: move or delete it")
+            return
+        old = read_manifest(self.manifest)
+        tables = {self.out/Path(file).name: known for file, known in old.get("sha256", {}).items()}
+        if not same_work(old["parameters"], self.parameters):
+            for table in {rows, *tables}: table.unlink(missing_ok=True)
+            return
+        for table, known in tables.items():
+            if table.is_file() and digest(table) not in known:
+                raise ValueError(f"{table} is damaged or was edited: put back a good copy, or delete it to compute its rows again")
+        self.before, self.sha256 = round(old.get("seconds_before", 0.) + (old["seconds"] or 0.), 1), old.get("sha256", {})
 
     def _write(self, seconds:float|None=None, **facts)->dict:
         "Write manifest.json; without seconds, that of a run that is under way."
         before = self.before if seconds is not None else round(self.before+time.time()-self.started, 1)
-        manifest = dict(experiment=self.name, parameters=self.parameters, seconds=seconds, seconds_before=before, **facts)
-        with atomic_path(self.manifest) as p: p.write_text(json.dumps(manifest, indent=1, default=str)+"\n", encoding="utf-8")
+        manifest = dict(experiment=self.name, parameters=self.parameters, seconds=seconds, seconds_before=before, sha256=self.sha256, **facts)
+        with atomic_path(self.manifest) as p: p.write_text(sealed_json(manifest), encoding="utf-8")
         return manifest
 
     def path(self, file:str)->Path:
@@ -159,9 +213,12 @@ class Run:
 
     def rows(self, table, file:str="rows.csv")->None:
         "Save a DataFrame of tidy rows."
-        with atomic_path(self.path(file)) as p: table.to_csv(p, index=False, float_format="%.6g")
-        self._write()
+        with atomic_path(self.path(file)) as p:
+            table.to_csv(p, index=False, float_format="%.6g")
+            self.sha256[file] = [*self.sha256.get(file, [])[-1:], digest(p)]  # before and after: a kill in between is no damage
+            self._write()
 
     def finish(self, **facts)->dict:
         "Complete manifest.json, with any further facts such as the data's digest."
+        self.sha256 = {file: known[-1:] for file, known in self.sha256.items()}
         return self._write(seconds=round(time.time()-self.started, 1), files=self.files, environment=environment(), **facts)

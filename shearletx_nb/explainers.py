@@ -8,7 +8,7 @@ __all__ = ['describe', 'build', 'Explanation', 'on_canvas', 'save_explanation', 
            'PixelMask']
 
 # %% ../nbs/30_explainers.ipynb #4de5634d
-import json
+import hashlib, json
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from .classifiers import load_classifier, probabilities
+from .classifiers import load_classifier, probabilities, tensors_digest
 from .core import atomic_path
 from .images import check_images, class_names
 from .objective import PAPER, Protocol, protocol_named
@@ -111,6 +111,11 @@ def _pack(why:Explanation)->tuple[dict[str, Tensor], str]:
     facts = dict(format="shearletx explanation 1", method=why.method, settings=why.settings, representation=describe(why.representation))
     return {k: v.detach().cpu().contiguous() for k, v in tensors.items()}, json.dumps(facts, default=str)
 
+# %% ../nbs/30_explainers.ipynb #cdfc0fae
+def _explanation_digest(tensors:dict[str, Tensor], facts:str)->str:
+    "SHA-256 of all that a file of an explanation holds."
+    return hashlib.sha256(f"{tensors_digest(tensors)} {facts}".encode()).hexdigest()
+
 # %% ../nbs/30_explainers.ipynb #2fd30a07
 def save_explanation(why:Explanation, path:str|Path)->Path:
     "Write one `.npz` or `.safetensors` file, whole or not at all."
@@ -118,23 +123,45 @@ def save_explanation(why:Explanation, path:str|Path)->Path:
     if path.suffix not in (".npz", ".safetensors"): raise ValueError(f"{path.name}: the name must end in .npz or .safetensors")
     tensors, facts = _pack(why)
     with atomic_path(path) as partial:
-        if path.suffix == ".npz": np.savez_compressed(partial, facts=np.array(facts), **{k: v.numpy() for k, v in tensors.items()})
-        else: safetensors.torch.save_file(tensors, partial, metadata=dict(facts=facts))
+        sha256, arrays = _explanation_digest(tensors, facts), {k: v.numpy() for k, v in tensors.items()}
+        if path.suffix == ".npz": np.savez_compressed(partial, facts=np.array(facts), sha256=np.array(sha256), **arrays)
+        else: partial.write_bytes(safetensors.torch.save(tensors, metadata=dict(facts=facts, sha256=sha256)))
     return path
 
 # %% ../nbs/30_explainers.ipynb #8df6b3f5
+def _read_parts(path:Path)->tuple[dict[str, Tensor], str, str|None]: # tensors, facts, SHA-256 if there is one
+    "What lies in the file of an explanation; all checksums are looked at."
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            if (broken := file.zip.testzip()) is not None: raise ValueError(f"the checksum of {broken} is wrong")
+            tensors = {k: torch.from_numpy(file[k]) for k in file.files if k not in ("facts", "sha256")}
+            return tensors, str(file["facts"]), str(file["sha256"]) if "sha256" in file.files else None
+    with safe_open(path, "pt") as file:
+        return {k: file.get_tensor(k) for k in file.keys()}, file.metadata()["facts"], file.metadata().get("sha256")
+
+# %% ../nbs/30_explainers.ipynb #196f3780
+def _unpack(path:Path)->Explanation:
+    "The inverse of `_pack`, from a file."
+    tensors, text, sha256 = _read_parts(path)
+    if sha256 not in (None, _explanation_digest(tensors, text)): raise ValueError("the SHA-256 of its content is not the one it was saved with")
+    facts = json.loads(text)
+    history = {k.removeprefix("history."): tensors.pop(k) for k in list(tensors) if k.startswith("history.")}
+    T = build(facts["representation"]).to(tensors["x"])
+    return Explanation(**tensors, representation=T, method=facts["method"], settings=facts["settings"], history=history)
+
+# %% ../nbs/30_explainers.ipynb #42e4243f
 def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     "Read an explanation; a classifier, or its name, lets it compute probabilities again."
     path = Path(path)
     if not path.is_file(): raise FileNotFoundError(f"no such explanation: {path}")
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file: tensors = {k: torch.from_numpy(file[k]) for k in file.files if k != "facts"}; facts = json.loads(str(file["facts"]))
-    elif path.suffix == ".safetensors":
-        with safe_open(path, "pt") as file: tensors = {k: file.get_tensor(k) for k in file.keys()}; facts = json.loads(file.metadata()["facts"])
-    else: raise ValueError(f"{path.name}: .npz and .safetensors files are read")
-    history = {k.removeprefix("history."): tensors.pop(k) for k in list(tensors) if k.startswith("history.")}
-    T = build(facts["representation"]).to(tensors["x"])
-    return Explanation(**tensors, representation=T, method=facts["method"], settings=facts["settings"], history=history, model=None if model is None else load_classifier(model))
+    if path.suffix not in (".npz", ".safetensors"): raise ValueError(f"{path.name}: .npz and .safetensors files are read")
+    try: why = _unpack(path)
+    except PermissionError: raise
+    except Exception as error:    # whatever zip, NumPy, safetensors, JSON or a representation make of damaged bytes
+        cause = str(error).splitlines()[:1] or [type(error).__name__]
+        raise ValueError(f"{path.name} is not an explanation or is damaged ({cause[0][:200]}): take another copy, or compute it again") from None
+    why.model = None if model is None else load_classifier(model)
+    return why
 
 # %% ../nbs/30_explainers.ipynb #ccefc7c6
 def for_display(e:Tensor,            # (B,C,H,W) explanation on the zero canvas

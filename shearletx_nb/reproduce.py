@@ -6,13 +6,23 @@
 __all__ = ['find_experiments', 'read_profile', 'without_machine', 'run_experiment', 'is_finished', 'reproduce']
 
 # %% ../nbs/55_reproduce.ipynb #9d002e8f
-import difflib, json, os, re, sys, tempfile, time
+import difflib, os, re, sys, tempfile, time
 from pathlib import Path
 
 import nbformat, papermill, yaml
 
 from .cluster import as_they_finish, open_cluster
-from .core import atomic_path, environment, progress_bar
+from .core import atomic_path, environment, progress_bar, read_manifest
+
+# %% ../nbs/55_reproduce.ipynb #b7b6fef2
+def _check_profile(path:Path, settings:dict, known:set[str])->None:
+    "Refuse a profile that names what is no experiment, or gives it no parameters."
+    if not isinstance(settings, dict): raise ValueError(f"{path} is no profile: experiments with their parameters are needed")
+    if unknown := [str(name) for name in settings if name not in known]:
+        raise ValueError(f"{path} names {', '.join(unknown)}, which is no experiment of that folder")
+    for name, parameters in settings.items():
+        if not isinstance(parameters, dict) or not all(isinstance(p, str) for p in parameters):
+            raise ValueError(f"{path} gives {name} no parameters: name: value, one per line, are needed")
 
 # %% ../nbs/55_reproduce.ipynb #9f4f44ae
 def find_experiments(folder:str|Path,        # nbs/experiments
@@ -35,7 +45,11 @@ def read_profile(folder:str|Path, # nbs/experiments
     "Parameters by experiment."
     path = Path(folder)/"profiles"/f"{profile}.yaml"
     if not path.is_file(): raise ValueError(f"unknown profile {profile!r}; there are {', '.join(sorted(p.stem for p in path.parent.glob('*.yaml')))}")
-    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    try: settings = yaml.safe_load(path.read_bytes()) or {}
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{path} is damaged or is no YAML ({str(error).splitlines()[0]}): experiments with their parameters are needed") from None
+    _check_profile(path, settings, {p.stem for p in Path(folder).glob("[0-9]*.ipynb")})
+    return settings
 
 # %% ../nbs/55_reproduce.ipynb #ee1799d4
 def without_machine(notebook:nbformat.NotebookNode)->nbformat.NotebookNode:
@@ -77,10 +91,10 @@ def is_finished(out:str|Path,      # the folder of an experiment's results
     "Whether the manifest tells of a run with these parameters at this commit."
     path = Path(out)/"manifest.json"
     if not path.is_file(): return False
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest = read_manifest(path)
     if manifest["seconds"] is None: return False
     same = all(k in manifest["parameters"] and manifest["parameters"][k] == v for k, v in parameters.items())
-    return same and manifest["environment"]["commit"] == environment()["commit"]
+    return same and manifest.get("environment", {}).get("commit") == environment()["commit"]
 
 # %% ../nbs/55_reproduce.ipynb #c72fb436
 def reproduce(names:list[str]=(),           # experiments; none: all

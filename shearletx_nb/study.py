@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 import shearletx_nb
 from .classifiers import load_classifier, tensors_digest
 from .cluster import as_they_finish, open_cluster, worker_count, worker_threads
-from .core import Run, atomic_path, digest, keep_freed_memory, progress_bar
+from .core import Run, atomic_path, digest, keep_freed_memory, progress_bar, read_sealed, sealed_json
 from .explainers import CartoonX, Explanation, PixelMask, ShearletX, WaveletX
 from .images import ImageFolder, load_image
 from .metrics import evaluate
@@ -269,17 +269,32 @@ def write_whole(path:Path, content:bytes)->None:
     with atomic_path(path) as partial: partial.write_bytes(content)
 
 # %% ../nbs/53_study.ipynb #62ff99ba
+def _rows_digest(table:pa.Table)->bytes: # 64 hexadecimal digits
+    "SHA-256 of the names and values of rows."
+    return hashlib.sha256(repr(table.to_pylist()).encode()).hexdigest().encode()
+
+# %% ../nbs/53_study.ipynb #7f5a328a
 def rows_to_bytes(table:pa.Table)->bytes:
-    "A Parquet file with checksums."
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, use_dictionary=False, write_statistics=False, store_schema=False, write_page_checksum=True)
+    "A Parquet file with checksums, of the pages and of all rows."
+    sink, options = pa.BufferOutputStream(), dict(use_dictionary=False, write_statistics=False, store_schema=False)
+    with pq.ParquetWriter(sink, table.schema, **options, write_page_checksum=True) as file:
+        file.write_table(table)
+        file.add_key_value_metadata(dict(sha256=_rows_digest(table)))
     return sink.getvalue().to_pybytes()
 
 # %% ../nbs/53_study.ipynb #0babc65c
 def read_rows(path:Path)->pa.Table|None:
-    "The rows in a file; None if it is not there, `pa.ArrowInvalid` or OSError if it is damaged."
+    "The rows in a file; None if it is not there, `pa.ArrowInvalid` if it is damaged."
     if not path.is_file(): return None
-    return pq.ParquetFile(pa.BufferReader(path.read_bytes()), page_checksum_verification=True).read()
+    content = pa.BufferReader(path.read_bytes())
+    try:
+        file = pq.ParquetFile(content, page_checksum_verification=True)
+        table, facts = file.read(), file.metadata.metadata or {}
+        if facts.get(b"sha256", _rows_digest(table)) != _rows_digest(table): raise ValueError("the SHA-256 of its rows is another one")
+    except Exception as error:    # whatever Arrow makes of damaged bytes
+        cause = str(error).splitlines()[:1] or [type(error).__name__]
+        raise pa.ArrowInvalid(f"{path} is damaged ({cause[0][:200]}): the same sweep sets it aside and computes it again") from None
+    return table
 
 # %% ../nbs/53_study.ipynb #debb1979
 @contextlib.contextmanager
@@ -296,10 +311,10 @@ def claim_folder(out:str|Path)->Iterator[None]:
     "Have a folder for oneself, or say who has it."
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    lock, owner = FileLock(out/".lock", timeout=0), out/".owner.json"
+    lock, owner, by = FileLock(out/".lock", timeout=0), out/".owner.json", {}
     try: lock.acquire()
     except Timeout:
-        by = json.loads(owner.read_text()) if owner.is_file() else {}
+        with contextlib.suppress(OSError, ValueError): by = json.loads(owner.read_text())
         who = f"process {by.get('process', 'unknown')} on {by.get('host', 'unknown')}, since {by.get('since', 'unknown')}"
         raise ValueError(f"another sweep is running in {out} ({who}): wait for it, stop it, or choose another folder") from None
     try:
@@ -333,7 +348,10 @@ def read_plan(out:str|Path)->list[dict]: # the cells of a grid with their keys
     "The last grid that was swept into a folder."
     path = Path(out)/"plan.json"
     if not path.is_file(): raise ValueError(f"there is no sweep in {out}: plan.json is missing")
-    return json.loads(path.read_text())
+    plan = read_sealed(path, "the same sweep writes it anew")
+    cells = plan.get("cells") if isinstance(plan, dict) else plan      # release 0.1.0 wrote the cells alone
+    if not isinstance(cells, list) or not all(isinstance(c, dict) and "key" in c for c in cells): raise ValueError(f"{path} is no plan of a sweep: the same sweep writes it anew")
+    return cells
 
 # %% ../nbs/53_study.ipynb #ee42081b
 def _finish(store:RowStore, run:Run)->pd.DataFrame:
@@ -404,7 +422,7 @@ def sweep(grid:Grid,
     "Compute the rows of a grid that are not there yet, and return all of them."
     with claim_folder(out):
         store, run, (cells, tasks) = RowStore(out), Run("sweep", out, **grid.describe()), plan_sweep(grid, progress)
-        with enough_space(store.out): write_whole(store.out/"plan.json", json.dumps(cells).encode())
+        with enough_space(store.out): write_whole(store.out/"plan.json", sealed_json(dict(cells=cells)).encode())
         done = finished_keys(store, tasks, keep, retry_failed)
         missing = [task for key, task in tasks.items() if key not in done]
         workshop = Workshop({grid.weights[name]: c for name, c in grid.given.items()}, device)

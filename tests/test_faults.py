@@ -1,0 +1,185 @@
+"Damaged files, full and read-only disks, Ctrl-C: a sentence or the right result, never a wrong one."
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np, pandas as pd, pyarrow as pa, pyarrow.parquet as pq, pytest, safetensors.torch, torch, yaml
+
+from shearletx_nb.core import Run, generator, read_manifest, sealed_json
+from shearletx_nb.explainers import Explanation, describe
+from shearletx_nb.representation import Pixels
+from shearletx_nb.reproduce import is_finished, read_profile
+from shearletx_nb.sweep import RowStore, collect_rows, read_plan, read_rows, rows_to_bytes, sweep_status
+from shearletx_nb.wavelet import Wavelet
+
+root = Path(__file__).parents[1]
+
+
+def damages(whole:bytes, seed:int, most:int=40)->Iterator[tuple[str, bytes]]:
+    "The bytes of a file, cut short and with one byte changed: at every tenth byte, or in larger files at seeded places."
+    draw = random.Random(seed)
+    places = range(0, len(whole), 10) if len(whole) <= 10*most else sorted(draw.sample(range(len(whole)), most))
+    for place in places:
+        yield f"cut at {place}", whole[:place]
+        changed = draw.randrange(place, min(place+10, len(whole)))
+        yield f"flip at {changed}", whole[:changed]+bytes([whole[changed]^draw.randrange(1, 256)])+whole[changed+1:]
+
+
+def survive(path:Path, read:Callable, seed:int, most:int=40)->list[str]:
+    "Damage a file in many ways; each is refused in one sentence that names it, or changes nothing that is read. Returns the refusals."
+    whole, right, said = path.read_bytes(), read(), []
+    for what, content in damages(whole, seed, most):
+        path.write_bytes(content)
+        try: found = read()
+        except (ValueError, OSError) as error:
+            said.append(str(error))
+            assert path.name in said[-1] and "\n" not in said[-1] and len(said[-1]) < 500, f"{what}: {said[-1]!r}"
+        else: assert found == right, f"{what}: another result, without a word"
+    path.write_bytes(whole)
+    assert read() == right
+    return said
+
+
+def an_explanation(T)->Explanation:
+    "Random tensors of the right shapes."
+    draw = generator(4, 1)
+    x = torch.rand(2, 3, *T.shape, generator=draw)
+    return Explanation(x, torch.rand(2, *T.coefficient_shape, generator=draw), torch.tensor([1, 2]), torch.tensor([.5, .25]), T, "PixelMask",
+                       dict(seed=0, lambda1=1.), dict(objective=torch.rand(3, 2, generator=draw)), torch.tensor([True, False]))
+
+
+def content(why:Explanation)->tuple:
+    "All that a file of an explanation holds, comparable."
+    tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, finished=why.finished, **why.history)
+    return why.method, why.settings, describe(why.representation), {k: (v.dtype, v.tolist()) for k, v in tensors.items()}
+
+
+@pytest.mark.parametrize("T", [Pixels((5, 4)), Wavelet((9, 8), "haar", 1)], ids=["Pixels", "Wavelet"])
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_damaged_explanations(T, suffix, tmp_path):
+    "zip has a checksum, which NumPy alone does not always reach, and safetensors has none: our own digest covers both."
+    path = an_explanation(T).save(tmp_path/f"why.{suffix}")
+    said = survive(path, lambda: content(Explanation.load(path)), seed=1, most=150)
+    assert all("is not an explanation or is damaged" in s for s in said) and len(said) > 150
+
+
+def without_digest(path:Path)->None:
+    "The file as release 0.1.0 wrote it."
+    if path.suffix == ".npz":
+        with np.load(path) as file: arrays = {k: file[k] for k in file.files if k != "sha256"}
+        np.savez_compressed(path, **arrays)
+    else:
+        with safetensors.safe_open(path, "pt") as file: tensors, facts = {k: file.get_tensor(k) for k in file.keys()}, file.metadata()["facts"]
+        safetensors.torch.save_file(tensors, path, metadata=dict(facts=facts))
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_explanations_of_the_first_release(suffix, tmp_path):
+    "Without a digest they are still read, and a zip's own checksums are still looked at."
+    why = an_explanation(Pixels((5, 4)))
+    path = why.save(tmp_path/f"why.{suffix}")
+    without_digest(path)
+    assert b"sha256" not in path.read_bytes() and content(Explanation.load(path)) == content(why)
+    if suffix == "npz": survive(path, lambda: content(Explanation.load(path)), seed=2, most=150)
+
+
+def some_rows()->list[dict]:
+    "Rows as a task gives them, with a missing value and a text."
+    return [dict(explainer="PixelMask", area=None, probability=.5+i/7, cp_entropy=float("inf") if i else 2.5, classes=10, error=None) for i in range(2)]
+
+
+def test_damaged_rows_of_a_sweep(tmp_path):
+    "Also in Parquet's table of contents, which has no checksum of its own."
+    path = tmp_path/"rows.parquet"
+    path.write_bytes(rows_to_bytes(pa.Table.from_pylist(some_rows())))
+    said = survive(path, lambda: read_rows(path).to_pylist(), seed=3, most=150)
+    assert all("is damaged" in s and "computes it again" in s for s in said) and len(said) > 150
+    with pytest.raises(pa.ArrowInvalid): path.write_bytes(b"PAR1") and read_rows(path)
+
+
+def test_rows_of_the_first_release(tmp_path):
+    "Without a digest they are still read."
+    pq.write_table(pa.Table.from_pylist(some_rows()), tmp_path/"rows.parquet", store_schema=False)
+    assert read_rows(tmp_path/"rows.parquet").to_pylist() == some_rows()
+
+
+def a_store(folder:Path)->RowStore:
+    "The folder of a sweep of two tasks."
+    store, cells = RowStore(folder), []
+    for i, key in enumerate(("0"*32, "f"*32)):
+        store.write(key, some_rows()[i:i+1], seconds=1.)
+        cells.append(dict(image=f"{i}.png", classifier="smooth", method="PixelMask", protocol="PAPER", seed=0, label=None, key=key))
+    (folder/"plan.json").write_text(sealed_json(dict(cells=cells)))
+    return store
+
+
+def test_damaged_plan(tmp_path):
+    "A wrong name in the plan would give rows to the wrong picture."
+    store = a_store(tmp_path)
+    def read(): return collect_rows(store.out).to_pylist(), sweep_status(store.out)
+    said = survive(store.out/"plan.json", read, seed=4)
+    assert all("the same sweep writes it anew" in s for s in said) and len(said) > 40
+    (store.out/"plan.json").write_text('[{"key": "' + "0"*32 + '"}]')                   # of the first release: a list, without a seal
+    assert read_plan(store.out) == [dict(key="0"*32)]
+
+
+def test_damaged_rows_are_never_collected(tmp_path):
+    "The table of a sweep is refused while one of its files is damaged, and the file is named."
+    store = a_store(tmp_path)
+    survive(store.rows_path("f"*32), lambda: collect_rows(store.out).to_pylist(), seed=5)
+
+
+def a_run(out:Path, seconds:float=0.)->Run:
+    "A run of two rows, finished."
+    run = Run("00_example", out, profile="smoke", seed=0, steps=3)
+    run.rows(pd.DataFrame([dict(image=f"{i}.png", finished=True, error=.25+i/7) for i in range(2)]))
+    run.finish()
+    return run
+
+
+def taken_over(out:Path)->tuple[str, float]:
+    "The rows that the same work goes on from, and the seconds; the folder is put back as it was."
+    before = {p: p.read_bytes() for p in out.iterdir()}
+    try:
+        run = Run("00_example", out, profile="smoke", seed=0, steps=3)
+        return (out/"rows.csv").read_text(), run.before
+    finally:
+        for path, whole in before.items(): path.write_bytes(whole)
+
+
+def test_damaged_manifest_and_rows_of_an_experiment(tmp_path):
+    "Rows are neither lost nor taken over from a damaged file, and the sentence says which file to delete."
+    a_run(tmp_path)
+    for name in ("manifest.json", "rows.csv"):
+        said = survive(tmp_path/name, lambda: taken_over(tmp_path), seed=6)
+        assert all("delete it" in s for s in said) and len(said) > 10
+    said = survive(tmp_path/"manifest.json", lambda: is_finished(tmp_path, dict(steps=3)), seed=7)
+    assert all("delete it" in s for s in said) and is_finished(tmp_path, dict(steps=3))
+
+
+def test_advice_on_a_damaged_manifest_helps(tmp_path):
+    "Deleted, it and its rows make room for a new start; deleted alone, the rows of unknown origin are refused."
+    a_run(tmp_path)
+    (tmp_path/"manifest.json").write_bytes((tmp_path/"manifest.json").read_bytes()[:99])
+    with pytest.raises(ValueError, match="is damaged .*: put back a good copy, or delete it and the tables beside it"): a_run(tmp_path)
+    assert (tmp_path/"rows.csv").is_file()
+    (tmp_path/"manifest.json").unlink()
+    with pytest.raises(ValueError, match="rows.csv has no manifest.json beside it"): a_run(tmp_path)
+    (tmp_path/"rows.csv").unlink()
+    assert a_run(tmp_path).before == 0. and read_manifest(tmp_path/"manifest.json")["sha256"]["rows.csv"]
+
+
+@pytest.mark.parametrize("profile", ["paper", "smoke"])
+def test_damaged_profiles(profile, tmp_path):
+    "A profile is written by hand: what is no profile any more is refused, what still is one is read as it stands, which the manifest tells."
+    for path in (root/"nbs/experiments").glob("[0-9]*.ipynb"): (tmp_path/path.name).touch()
+    (tmp_path/"profiles").mkdir()
+    path, said = tmp_path/"profiles"/f"{profile}.yaml", 0
+    for what, content in damages((root/f"nbs/experiments/profiles/{profile}.yaml").read_bytes(), seed=8, most=60):
+        path.write_bytes(content)
+        try: found = read_profile(tmp_path, profile)
+        except ValueError as error:
+            said += 1
+            assert path.name in str(error) and "\n" not in str(error), f"{what}: {error}"
+        else: assert found == (yaml.safe_load(content) or {}) and all(isinstance(p, dict) and (tmp_path/f"{name}.ipynb").is_file() for name, p in found.items()), what
+    assert said > 5
