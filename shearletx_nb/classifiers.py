@@ -72,18 +72,18 @@ def class_probabilities(model:nn.Module, # whose output says how
     return z.sigmoid() if getattr(model, "output", None) == "sigmoid" else z.softmax(dim=-1)
 
 # %% ../nbs/02_classifiers.ipynb #a02b18d3
-def check_logits(z:Tensor,              # (B,classes) a model's answer
-                 output:str="softmax",  # what turns it into probabilities
+def check_logits(z:Tensor,                # (B,classes) a model's answer
+                 output:str|None=None,    # "sigmoid", or softmax
                  what:str="the pictures", # that it was shown
-                )->Tensor:              # z itself
+                )->Tensor:                # z itself
     "Refuse answers that are no logits."
     if not z.is_floating_point(): raise ValueError(f"the model's answer to {what} has dtype {z.dtype}; logits are floating point numbers")
-    if not z.isfinite().all(): raise ValueError(f"the model's answer to {what} has NaN or infinite values; finite logits are needed")
-    if output == "sigmoid": return z
-    if z.shape[1] < 2:
-        raise ValueError(f"the model has {z.shape[1]} outputs, and the softmax of one is always 1: "
+    if z.shape[1] < (least := 1 if output == "sigmoid" else 2):
+        raise ValueError(f"the model has {z.shape[1]} outputs, at least {least} are needed (the softmax of one is always 1): "
                          'load_classifier(model, output="sigmoid") explains a yes or no; regression is not explained')
-    if (z >= 0).all() and (z.sum(dim=1)-1).abs().max() < 1e-4:      # a thousand probabilities in float32 add up to 1 within 1e-5
+    if not z.amax(dim=1).isfinite().all():                          # minus infinity rules a class out, which is an answer
+        raise ValueError(f"the model's answer to {what} has NaN or infinite values; finite logits are needed")
+    if output != "sigmoid" and (z >= 0).all() and (z.sum(dim=1)-1).abs().max() < 1e-4:      # a thousand float32 probabilities add up to 1 within 1e-5
         raise ValueError("the model returned probabilities; logits are needed: the layer before its softmax, or the logarithm of its answer")
     return z
 
