@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from .classifiers import Classifier, frozen, load_classifier, probabilities
+from .classifiers import Classifier, class_probabilities, frozen, load_classifier, probabilities
 from .core import generator
 from .explainers import check_target
 from .images import check_images
@@ -340,7 +340,7 @@ def lime(classifier:nn.Module,
     for b in range(len(x)):
         draw = generator(seed, 0)
         def subset(original, draw=draw, **kwargs): return torch.randint(2, (1, kwargs["num_interp_features"]), generator=draw).to(x.device)
-        def probability(z, c=target[b]): return classifier(z).softmax(dim=-1)[:, c]
+        def probability(z, c=target[b]): return class_probabilities(classifier, classifier(z))[:, c]
         method = Lime(probability, SkLearnRidge(alpha=1.), _proximity, subset)
         with _prepared(classifier): A = method.attribute(x[b:b+1], hidden[b:b+1], feature_mask=labels[b][None, None], n_samples=samples, perturbations_per_eval=batch)
         maps.append(A[:, :1].to(x.dtype))

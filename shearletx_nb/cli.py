@@ -10,6 +10,7 @@ import argparse, os, sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import torch
 import yaml
 
 from .classifiers import load_classifier, offline_classifiers
@@ -37,15 +38,29 @@ def _write(why, stem:Path, suffix:str)->list[Path]:
 # %% ../nbs/56_cli.ipynb #bc7ce6a4
 def _report(path:Path, why, args:argparse.Namespace)->None:
     "Print what was found in one picture, and write it."
-    kept = "   ".join(f"{canvas} {100*why.retained_probability(canvas).item():.0f} %" for canvas in ("zero", "mean"))
-    print(f"{path.name}: {class_names()[why.target.item()]}, p = {why.probability.item():.3f}; retained on canvas {kept}; mask {100*why.mask.mean().item():.1f} %")
+    kept = ", ".join(f"{why.kept_probability(canvas).item():.3f} ({canvas} canvas)" for canvas in ("zero", "mean"))
+    print(f"{path.name}: {class_names()[why.target.item()]}, p {why.probability.item():.3f} → {kept}; mask {100*why.mask.mean().item():.1f} %")
     print(*(f"  {p}" for p in _write(why, Path(args.out)/f"{path.stem}_{args.method}", args.format)), sep="\n", flush=True)
+
+# %% ../nbs/56_cli.ipynb #76ff3aef
+def _check_out(out:str)->None:
+    "Refuse a folder that cannot be written, before anything is computed."
+    whole = Path(out).absolute()
+    here = next(p for p in (whole, *whole.parents) if p.exists())
+    if not here.is_dir(): raise NotADirectoryError(f"{here} is a file; --out needs a folder")
+    if not os.access(here, os.W_OK|os.X_OK): raise PermissionError(f"{here} cannot be written to; --out needs a folder that can")
 
 # %% ../nbs/56_cli.ipynb #f86fe50d
 def _explain(args:argparse.Namespace)->int:
     "Explain photographs, one after the other; all are read first, so that a bad file is noticed at once."
+    _check_out(args.out)
+    if len({Path(p).stem for p in args.pictures}) < len(args.pictures):
+        raise ValueError("two pictures have the same name, and the results of one would replace those of the other: "
+                         "explain them one by one")
+    options = dict(protocol=args.protocol, steps=args.steps, samples=args.samples)
+    methods()[args.method](torch.nn.Identity(), **options)                # refuses bad options before anything is loaded
     pictures = [(Path(p), load_image(p, args.size)) for p in args.pictures]
-    explain = methods()[args.method](load_classifier(args.classifier), protocol=args.protocol, steps=args.steps, samples=args.samples)
+    explain = methods()[args.method](load_classifier(args.classifier), **options)
     for i, (path, image) in enumerate(pictures):
         why = explain(image, args.target, seed=args.seed, progress=False if args.quiet else None)
         _report(path, why, args)
@@ -59,7 +74,7 @@ def _add_explain(commands)->None:
     "The arguments of `shearletx explain`."
     parser = commands.add_parser("explain", help="explain what a classifier sees in photographs", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
                                  description="Find the few shearlets of a picture that its class needs. Writes a figure and the explanation of every picture, "
-                                             "and prints its class and how much of the class probability is retained.")
+                                             "and prints its class and the class probability of the picture and of the explanation.")
     parser.add_argument("pictures", nargs="+", help="files of any common format")
     parser.add_argument("--method", choices=list(methods()), default="shearletx", help="representation that is masked")
     parser.add_argument("--classifier", default="efficientnet_lite0", metavar="NAME", help=f"without a download: {', '.join(offline_classifiers())}; any torchvision classifier")
@@ -76,6 +91,12 @@ def _add_explain(commands)->None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_explain)
 
+# %% ../nbs/56_cli.ipynb #1b3a2184
+def _values(pairs:list[tuple[str, str]])->dict:
+    "The values of `-p NAME VALUE`, read as YAML."
+    try: return {name: yaml.safe_load(text) for name, text in pairs}
+    except yaml.YAMLError as error: raise ValueError(f"-p: a value is no YAML ({' '.join(str(error).split())})") from None
+
 # %% ../nbs/56_cli.ipynb #e26bc847
 def _grid(args:argparse.Namespace)->Grid:
     "The grid that the arguments describe, over those of the profile."
@@ -85,10 +106,12 @@ def _grid(args:argparse.Namespace)->Grid:
     for options in (methods := method_options({name: dict(options) for name, options in methods.items()})).values():
         smooth = options["kind"] == "SmoothMask"
         given = dict(steps=args.smooth_steps, areas=args.areas) if smooth else dict(steps=args.steps, samples=args.samples)
-        options.update({k: v for k, v in given.items() if v is not None}, **({} if smooth else {k: yaml.safe_load(v) for k, v in args.p}))
+        options.update({k: v for k, v in given.items() if v is not None}, **({} if smooth else _values(args.p)))
     size = profile["size"] if args.size is None else args.size
+    for p in map(Path, args.pictures):
+        if not (p.is_file() or p.is_dir() and len(args.pictures) == 1): raise FileNotFoundError(f"no such picture: {p}; files, or one folder, are swept")
     pictures = args.pictures[0] if len(args.pictures) == 1 and Path(args.pictures[0]).is_dir() else args.pictures or None
-    return Grid(pictures, methods, args.classifiers, args.protocols, args.seeds, size, args.n if args.n else profile["n"], args.shuffle)
+    return Grid(pictures, methods, args.classifiers, args.protocols, args.seeds, size, args.n if args.n is not None else profile["n"], args.shuffle)
 
 # %% ../nbs/56_cli.ipynb #8d759da3
 def _duration(seconds:float)->str:
@@ -118,6 +141,7 @@ def _sweep(args:argparse.Namespace)->int:
     if args.status: report(); return 0
     grid = _grid(args)
     if args.dry_run: return _dry_run(args, grid)
+    _check_out(args.out)
     if args.dashboard and not args.scheduler: print(f"dashboard: http://{args.dashboard}/status", file=sys.stderr)
     try: rows = sweep(grid, args.out, workers=args.workers, scheduler=args.scheduler, threads=args.threads, keep=args.keep, retry_failed=args.retry_failed, device=args.device,
                       dashboard=args.dashboard, progress=args.progress)
@@ -175,7 +199,8 @@ def _add_execution(group)->None:
 # %% ../nbs/56_cli.ipynb #1591de6a
 def _reproduce(args:argparse.Namespace)->int:
     "Run experiments and say which files were written."
-    try: files = reproduce(args.experiments, args.profile, {k: yaml.safe_load(v) for k, v in args.p}, figures=args.out, workers=args.workers, scheduler=args.scheduler, resume=args.resume)
+    _check_out(args.out)
+    try: files = reproduce(args.experiments, args.profile, _values(args.p), figures=args.out, workers=args.workers, scheduler=args.scheduler, resume=args.resume)
     except RuntimeError as error:
         print(f"shearletx reproduce: {error}", file=sys.stderr)
         return 1
@@ -197,10 +222,15 @@ def _add_reproduce(commands)->None:
     parser.set_defaults(run=_reproduce)
 
 # %% ../nbs/56_cli.ipynb #ad5f50ed
+class _Parser(argparse.ArgumentParser):
+    "argparse's, with one line for a mistake."
+    def error(self, message:str): self.exit(2, f"{self.prog}: {message}\n")
+
+# %% ../nbs/56_cli.ipynb #ee87277a
 def main(arguments:list[str]|None=None, # None: those of the command line
         )->int:                         # exit code: 0 done, 1 something failed, 2 bad input, 130 interrupted
     "The `shearletx` command."
-    parser = argparse.ArgumentParser(prog="shearletx", description="The ShearletX companion: explain a classifier's decision with shearlets.")
+    parser = _Parser(prog="shearletx", description="The ShearletX companion: explain a classifier's decision with shearlets.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_explain(commands)
     _add_sweep(commands)
@@ -208,8 +238,8 @@ def main(arguments:list[str]|None=None, # None: those of the command line
     args = parser.parse_args(arguments)
     keep_freed_memory()
     try: return args.run(args)
-    except (ValueError, OSError) as error:
-        print(f"shearletx {args.command}: {error}", file=sys.stderr)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"shearletx {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"shearletx {args.command}: interrupted; what is written is whole, and the same command completes it", file=sys.stderr)

@@ -100,7 +100,7 @@ def _walk(T:Representation, model:nn.Module,
         held.append(part)
         if len(held) < batch and i < len(shares)-1: continue
         stack = torch.stack(held)
-        for kind in kinds: found[kind].append(probabilities(model, b+stack if kind == "insertion" else x-stack, batch)[:, target])
+        for kind in kinds: found[kind].append(probabilities(model, b+stack if kind == "insertion" else x-stack, batch, "perturbed pictures")[:, target])
         held = []
     return {kind: torch.cat(p).double() for kind, p in found.items()}
 
@@ -138,11 +138,9 @@ def curves_of(T:Representation, model:nn.Module,
     if unknown := set(kinds)-{"insertion", "deletion"}: raise ValueError(f"kinds={tuple(kinds)}: {unknown.pop()!r} is neither 'insertion' nor 'deletion'")
     if batch < 1: raise ValueError(f"batch={batch}: at least one picture a forward pass is needed")
     p = probabilities(model, x, batch).double().gather(1, target.to(x.device)[:, None])
-    if not p.isfinite().all(): raise ValueError("the classifier's answer to the pictures has NaN values")
     if (p == 0).any(): raise ValueError(f"picture {(p == 0).nonzero()[0, 0].item()}: the class has probability zero, of which nothing can be retained; another class is needed")
     ways = [_walk(T, model, x[i], b[i], int(target[i]), places[i], shares, kinds, batch) for i in progress_bar(range(len(x)), progress, desc="curves")]
     found = {kind: torch.stack([way[kind] for way in ways])/p for kind in kinds}
-    if not all(r.isfinite().all() for r in found.values()): raise ValueError("the classifier's answer to perturbed pictures has NaN values")
     return [Curve(kind, shares, r, **words) for kind, r in found.items()]
 
 # %% ../nbs/42_curves.ipynb #937b489c

@@ -8,9 +8,10 @@ __all__ = ['describe', 'build', 'Explanation', 'on_canvas', 'save_explanation', 
            'PixelMask']
 
 # %% ../nbs/30_explainers.ipynb #4de5634d
-import hashlib, json
+import hashlib, json, math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -21,9 +22,9 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from .classifiers import load_classifier, probabilities, tensors_digest
-from .core import atomic_path
+from .core import atomic_path, check_names, whole_number
 from .images import check_images, class_names
-from .objective import PAPER, Protocol, protocol_named
+from .objective import PAPER, Protocol, noise_signs, protocol_named
 from .optimise import Plateau, optimise_mask
 from .perturbation import band_statistics
 from .representation import Pixels, Representation
@@ -77,11 +78,16 @@ class Explanation:
         "The explanation on the zero canvas, as in the paper."
         return self.representation.synthesise(self.mask[:, None]*self.coefficients)
     def on(self, canvas:str="zero")->Tensor: return on_canvas(self, canvas)
+    def kept_probability(self, canvas:str="zero")->Tensor: # (B,)
+        "Class probability of the explanation on a canvas."
+        if self.model is None: raise ValueError("the explanation has no classifier: Explanation.load(path, model=...) or why.model = ... gives it one")
+        p = probabilities(self.model, self.on(canvas), what=f"explanations on the canvas {canvas}")
+        return p[torch.arange(len(self)), self.target.to(p.device)]
     def retained_probability(self, canvas:str="zero")->Tensor: # (B,)
         "Class probability of the explanation on a canvas, divided by that of the picture."
-        if self.model is None: raise ValueError("the explanation has no classifier: Explanation.load(path, model=...) or why.model = ... gives it one")
-        p = probabilities(self.model, self.on(canvas))
-        return p[torch.arange(len(self)), self.target.to(p.device)] / self.probability
+        if (self.probability == 0).any():
+            raise ValueError("an explained class has probability zero, of which nothing can be retained; kept_probability has no such limit")
+        return self.kept_probability(canvas) / self.probability
     def show(self, **options): return show_explanation(self, **options)
     def save(self, path:str|Path)->Path: return save_explanation(self, path)
     @staticmethod
@@ -202,18 +208,18 @@ def _draw_profile(ax, rows:list[dict])->None:
 # %% ../nbs/30_explainers.ipynb #92734897
 def show_explanation(why:Explanation,
                      n:int=4,               # pictures at most
-                     canvas:str="mean",     # of the retained probability in the title
+                     canvas:str="mean",     # of the probability in the title
                     ): # the matplotlib figure
-    "Pictures, explanations, retained probabilities and what is kept by scale and direction."
+    "Pictures, explanations, class probabilities before and after, and what is kept by scale and direction."
     n, rows = min(n, len(why)), mask_profile(why)
-    names = class_names()
+    names = class_names() if why.settings.get("classes", 1000) == 1000 else None
     figure, axes = plt.subplots(n, 3, figsize=(8, 2.6*n), squeeze=False, layout="constrained")
-    retained, drawn = why.retained_probability(canvas) if why.model is not None else None, display(why)
+    kept, drawn = why.kept_probability(canvas) if why.model is not None else None, display(why)
     for i, (left, middle, right) in enumerate(axes):
-        name = names[why.target[i]] if why.model is None or len(names) == why.settings.get("classes", 1000) else f"class {why.target[i].item()}"
-        left.imshow(why.x[i].expand(3, -1, -1).movedim(0, -1).cpu()); left.set_title(f"{name}, p = {why.probability[i]:.2f}", fontsize=9)
+        name, p = names[why.target[i]] if names else f"class {why.target[i].item()}", why.probability[i]
+        left.imshow(why.x[i].expand(3, -1, -1).movedim(0, -1).cpu()); left.set_title(f"{name}, p = {p:.2f}", fontsize=9)
         middle.imshow(drawn[i].expand(3, -1, -1).movedim(0, -1).cpu())
-        middle.set_title(why.method + ("" if retained is None else f": retains {100*retained[i]:.0f} % ({canvas} canvas)"), fontsize=9)
+        middle.set_title(why.method + ("" if kept is None else f": p {p:.2f} → {kept[i]:.2f} ({canvas} canvas)"), fontsize=9)
         for ax in (left, middle): ax.axis("off")
         _draw_profile(right, [r for r in rows if r["image"] == i])
     return figure
@@ -222,7 +228,9 @@ def show_explanation(why:Explanation,
 def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     "The classes to explain, one a picture; None: the predicted ones."
     if target is None: return p.argmax(dim=-1)
-    target = torch.as_tensor(target, device=p.device)
+    try: target = torch.as_tensor(target, device=p.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"target={target!r}; a class index, or one for each of the {len(p)} pictures, is needed") from None
     if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool: raise ValueError(f"target has dtype {target.dtype}; class indices are whole numbers")
     if target.ndim > 1 or (target.ndim == 1 and len(target) != len(p)):
         raise ValueError(f"target has shape {tuple(target.shape)}; one class for all pictures, or one for each of the {len(p)}, is needed")
@@ -233,6 +241,7 @@ def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
 class MaskExplainer:
     "A mask on the coefficients of a picture, optimised to keep the class; subclasses choose representation and penalties."
     lambda1, lambda2 = 1., 2.
+    of:type[Representation]                  # of what the coefficients are, chosen by a subclass
     def __init__(self,
                  model:nn.Module|str,        # pictures in [0,1] to logits, or a classifier's name
                  *, protocol:Protocol|str=PAPER, # or its name
@@ -243,15 +252,25 @@ class MaskExplainer:
                  max_samples_per_pass:int=8, plateau:Plateau|None=None,
                  **representation,           # options of the representation, such as n_scales=3
                 ):
+        check_names(representation, self.of, ["shape"])
         self.model = load_classifier(model)
         given = {k: v for k, v in dict(steps=steps, samples=samples, lr=lr, betas=betas).items() if v is not None}
         self.protocol, self.max_samples_per_pass, self.plateau = replace(protocol_named(protocol), **given), max_samples_per_pass, plateau
         self.lambda1 = self._lambda1() if lambda1 is None else lambda1
         self.lambda2 = type(self).lambda2 if lambda2 is None else lambda2
         self.options = representation
+        self._check()
+
+    def _check(self)->None:
+        "Refuse numbers that would fail later."
+        for name in ("lambda1", "lambda2"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= value < math.inf): raise ValueError(f"{name}={value!r}: a number that is not negative is needed")
+        whole_number("max_samples_per_pass", self.max_samples_per_pass, 1)
+        noise_signs(self.protocol, self.protocol.samples)                  # refuses numbers that make no pairs
 
     def _lambda1(self)->float: return type(self).lambda1
-    def representation(self, shape:tuple[int, int])->Representation: raise NotImplementedError
+    def representation(self, shape:tuple[int, int])->Representation: return self.of(shape, **self.options)
     def settings(self, seed:int)->dict:
         "What a run depends on, as plain data."
         return dict(protocol=asdict(self.protocol), lambda1=self.lambda1, lambda2=self.lambda2, seed=seed,
@@ -271,14 +290,13 @@ class MaskExplainer:
 # %% ../nbs/30_explainers.ipynb #684b7021
 class ShearletX(MaskExplainer):
     "The paper's explainer: a mask on shearlet coefficients."
-    def representation(self, shape:tuple[int, int])->Shearlet: return Shearlet(shape, **self.options)
+    of = Shearlet
 
 # %% ../nbs/30_explainers.ipynb #bc81aa15
 class WaveletX(MaskExplainer):
     "A mask on wavelet coefficients, with the spatial penalty."
-    lambda2 = 10.
+    of, lambda2 = Wavelet, 10.
     def _lambda1(self)->float: return self.protocol.waveletx_lambda1
-    def representation(self, shape:tuple[int, int])->Wavelet: return Wavelet(shape, **self.options)
 
 # %% ../nbs/30_explainers.ipynb #fe089cbf
 class CartoonX(WaveletX):
@@ -288,5 +306,4 @@ class CartoonX(WaveletX):
 # %% ../nbs/30_explainers.ipynb #c995ea2a
 class PixelMask(MaskExplainer):
     "A mask on pixels, without smoothness constraints."
-    lambda2 = 0.
-    def representation(self, shape:tuple[int, int])->Pixels: return Pixels(shape, **self.options)
+    of, lambda2 = Pixels, 0.

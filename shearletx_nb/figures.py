@@ -205,9 +205,9 @@ def summary(rows:pd.DataFrame, columns:list[str], by:list[str]=("classifier", "m
 
 # %% ../nbs/54_figures.ipynb #a45f8bc0
 def retained_title(row:pd.Series, canvas:str="mean")->str:
-    "Method and, for a mask, its retained class probability."
+    "Method and, for a mask, the class probability of the picture and of the explanation."
     if pd.isna(row.get("probability_"+canvas)): return row.method
-    return f"{row.method}\n{100*row['probability_'+canvas]/row.probability:.0f} %"
+    return f"{row.method}\np {row.probability:.2f} → {row['probability_'+canvas]:.2f}"
 
 # %% ../nbs/54_figures.ipynb #0b24d1a4
 def gallery(run:Run, rows:pd.DataFrame, methods:list[str], canvas:str="mean",

@@ -19,21 +19,28 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torchvision.models import ResNet18_Weights
 
-from .core import generator
+from .core import generator, whole_number
 
 # %% ../nbs/01_images.ipynb #26c3761b
 def check_images(x:Tensor,      # meant to be (B,C,H,W), C 1 or 3, in [0,1]
                  what:str="x",  # how to call it in the error
                 )->Tensor:      # x itself
     "Refuse what is not a batch of pictures."
-    if not isinstance(x, Tensor): raise ValueError(f"{what} is {type(x).__name__}; a tensor (B, C, H, W) is needed, as load_image returns it")
-    if x.ndim != 4: raise ValueError(f"{what} has shape {tuple(x.shape)}; (B, C, H, W) is needed" + (": x[None] makes a batch of one" if x.ndim == 3 else ""))
+    if not isinstance(x, Tensor):
+        raise ValueError(f"{what} is {type(x).__name__}; a tensor (B, C, H, W) is needed, as load_image returns it")
+    shape = tuple(x.shape)
+    if x.ndim != 4: raise ValueError(f"{what} has shape {shape}; (B, C, H, W) is needed" + (": x[None] makes a batch of one" if x.ndim == 3 else ""))
     if x.shape[1] not in (1, 3): raise ValueError(f"{what} has {x.shape[1]} channels; 1 (grey) or 3 (RGB) are needed, in the second dimension")
-    if 0 in x.shape: raise ValueError(f"{what} of shape {tuple(x.shape)} is empty")
-    if not x.is_floating_point(): raise ValueError(f"{what} has dtype {x.dtype}; a floating point tensor in [0,1] is needed: x/255 for 8 bit pictures")
+    if 0 in shape: raise ValueError(f"{what} of shape {shape} is empty")
+    if not x.is_floating_point():
+        raise ValueError(f"{what} has dtype {x.dtype}; a floating point tensor in [0,1] is needed: x/255 for 8 bit pictures")
+    if x.dtype not in (torch.float32, torch.float64): raise ValueError(f"{what} has dtype {x.dtype}; float32 or float64 is needed: x.float()")
+    if x.is_meta: raise ValueError(f"{what} is on the device meta, where tensors have no values; a real device is needed")
     if not x.isfinite().all(): raise ValueError(f"{what} has NaN or infinite values")
     low, high = x.min().item(), x.max().item()
-    if low < 0 or high > 1: raise ValueError(f"{what} has values in [{low:.3g}, {high:.3g}]; [0,1] is needed (not normalised: the classifier does that itself)")
+    if low < 0 or high > 1:
+        raise ValueError(f"{what} has values in [{low:.3g}, {high:.3g}]; [0,1] is needed, "
+                         "not normalised: Classifier(model, Normalise(mean, std)) does that inside")
     return x
 
 # %% ../nbs/01_images.ipynb #8247de2a
@@ -73,6 +80,9 @@ def resize_and_crop(rgb:np.ndarray,       # (H,W,3) uint8 or float32
                    )->np.ndarray:         # (*size,3)
     "Scale until the picture covers `size` (or more, if cropped), then cut out the centre."
     (h, w), (height, width) = rgb.shape[:2], size
+    if not 0 < crop <= 1: raise ValueError(f"crop={crop}: a share of the picture above 0, and at most 1, is needed")
+    if interpolation.upper() not in Image.Resampling.__members__:
+        raise ValueError(f"unknown interpolation {interpolation!r}: {', '.join(Image.Resampling.__members__).lower()} are known")
     scale = max(height/h, width/w)/crop
     covering = max(width, int(w*scale)), max(height, int(h*scale))
     if (w, h) != covering:
@@ -95,7 +105,9 @@ def _open(source:str|Path|bytes, # a path or the bytes of a file
         picture = Image.open(io.BytesIO(source))
         picture.load()
     except UnidentifiedImageError: raise ValueError(f"not a picture: {name} is in no format that PIL reads") from None
-    except (OSError, SyntaxError, ValueError) as error: raise ValueError(f"broken picture: {name} ({error})") from None
+    except Image.DecompressionBombError: raise ValueError(f"too large a picture: {name} has more pixels than PIL trusts") from None
+    except Exception as error:                                  # decoders raise whatever they like
+        raise ValueError(f"broken picture: {name} ({' '.join(str(error).split())})") from None
     return picture
 
 # %% ../nbs/01_images.ipynb #22b454b1
@@ -110,8 +122,9 @@ def load_image(source:str|os.PathLike|bytes|Image.Image|np.ndarray|Tensor, # a f
     elif isinstance(source, Image.Image): rgb = to_rgb(source)
     else: raise ValueError(f"{type(source).__name__} is no picture: a path, bytes, a PIL image, a NumPy array or a tensor is")
     if size is not None:
-        size = (size, size) if isinstance(size, int) else tuple(size)
-        if len(size) != 2 or min(size) < 1: raise ValueError(f"size {size}: a positive number, or (height, width), is needed")
+        size = tuple(size) if isinstance(size, (tuple, list)) else (size, size)
+        if len(size) != 2: raise ValueError(f"size {size}: a positive number, or (height, width), is needed")
+        size = tuple(whole_number("a side of size=", side, 1) for side in size)
     if rgb.dtype != np.uint8: check_images(torch.from_numpy(rgb.copy()).movedim(-1, 0)[None], "the picture")
     if size is not None: rgb = resize_and_crop(rgb, size, **how)
     x = torch.from_numpy(rgb/np.float32(255) if rgb.dtype == np.uint8 else rgb.copy()).movedim(-1, 0)[None]

@@ -7,13 +7,16 @@ __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
 # %% ../nbs/21_objective.ipynb #3cea8126
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
-from .core import generator
+from .classifiers import class_probabilities, logits_for
+from .core import generator, whole_number
 from .images import to_grey
 from .perturbation import NoiseStream, band_statistics
 from .representation import Representation
@@ -44,9 +47,12 @@ class Protocol:
 
     def __post_init__(self):
         for name in ("noise_free", "growth", "settle", "prune"):
-            if not 0 <= getattr(self, name) <= 1: raise ValueError(f"Protocol: {name}={getattr(self, name)}; a share between 0 and 1 is needed")
-        if self.steps < 0 or self.samples < 1 or self.lr <= 0:
-            raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
+            if not (isinstance(getattr(self, name), Real) and 0 <= getattr(self, name) <= 1):
+                raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; a share between 0 and 1 is needed")
+        for name, least in (("steps", 0), ("samples", 1)): whole_number(f"Protocol: {name}", getattr(self, name), least)
+        if not (isinstance(self.lr, Real) and 0 < self.lr < math.inf): raise ValueError(f"Protocol: lr={self.lr!r}; a positive number is needed")
+        if not (isinstance(self.betas, Sequence) and len(self.betas) == 2 and all(isinstance(b, Real) and 0 <= b < 1 for b in self.betas)):
+            raise ValueError(f"Protocol: betas={self.betas!r}; two shares below 1 are needed, as Adam takes them")
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
                        pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"),
                        canvas=("mean", "mean and zero", "mean or zero", "random"))
@@ -209,11 +215,12 @@ def fidelity(model:nn.Module,      # pictures to logits
     for i in range(0, P*S, max_samples_per_pass):
         part = flat[i:i+max_samples_per_pass].contiguous(memory_format=torch.channels_last).requires_grad_()
         with torch.enable_grad():
-            logits = model(part.clamp(0, 1) if clamp else part)
-            q = logits.softmax(dim=-1).gather(1, classes[i:i+len(part), None])[:, 0]
+            z = logits_for(model, part.clamp(0, 1) if clamp else part, "noise around the pictures")
+            q = class_probabilities(model, z).gather(1, classes[i:i+len(part), None])[:, 0]
             term = q if kind == "probability" else -(1-q)**2
             gradient.flatten(0, 1)[i:i+len(part)] = torch.autograd.grad(term.sum(), part)[0]
         p[i:i+len(part)] = q.detach()
+    if not gradient.isfinite().all(): raise ValueError("the model's gradient has NaN or infinite values: it has no derivative at some picture")
     p = p.view(P, S)
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])

@@ -114,8 +114,10 @@ class Shearlet(_Maps, _Addresses, Representation):
                  shape:tuple[int,int],          # (H, W) of the pictures
                  n_scales:int=4, shear_levels:Sequence[int]|None=None, full:bool=False, # as for `shearlet_filters`
                  dtype:torch.dtype|None=None,   # of the buffers; None: torch's default
-                 **filters,                     # directional_filter and scaling_filter, as for `shearlet_filters`
+                 directional_filter=None, scaling_filter=None, # None: those of `shearlet_filters`
                 ):
+        filters = dict(directional_filter=directional_filter, scaling_filter=scaling_filter)
+        filters = {name: given for name, given in filters.items() if given is not None}
         s = shearlet_filters(shape, n_scales, shear_levels, full, **filters)
         bands = [Band(f"cone {c} scale {j} shear {k}" if c else "low", j, s.shape, cone=c or None, shear=k if c else None) for c, j, k in s.index.tolist()]
         super().__init__(s.shape, (len(s), *s.shape), bands)

@@ -8,11 +8,13 @@ __all__ = ['FALLBACKS', 'scaling_filter', 'half', 'response', 'mirror', 'cascade
            'choose_filters', 'shearlet_index', 'column_weights', 'full_spectrum', 'ShearletSystem', 'shearlet_filters']
 
 # %% ../nbs/12_shearlet_filters.ipynb #c93f2aeb
-import functools, operator, warnings
+import functools, warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from .core import whole_number
 
 # %% ../nbs/12_shearlet_filters.ipynb #7b9e7b95
 def scaling_filter(taps:int=9,  # 3, 5, 7 or 9
@@ -271,14 +273,6 @@ def _build(shape:tuple[int,int], shear_levels:tuple[int,...], full:bool, directi
     for a in (psi, index, rms, gamma): a.flags.writeable = False
     return ShearletSystem(shape, shear_levels, full, directional, scaling, psi, index, rms, gamma)
 
-# %% ../nbs/12_shearlet_filters.ipynb #548b7cdf
-def _whole(what:str, value, least:int)->int:
-    "An integer that is at least so large, or a ValueError."
-    try: n = operator.index(value)
-    except TypeError: n = None
-    if n is None or isinstance(value, bool) or n < least: raise ValueError(f"{what} is a whole number of at least {least}, got {value!r}")
-    return n
-
 # %% ../nbs/12_shearlet_filters.ipynb #4b8e4360
 def _frozen(filter):
     "A name as it is, taps as nested tuples, so that it can be a key."
@@ -296,8 +290,8 @@ def shearlet_filters(shape:tuple[int,int],                  # (H, W) of the pict
                     )->ShearletSystem:                      # cached by these parameters
     "The digital shearlet system for pictures of a given size."
     if not isinstance(shape, Sequence) or len(shape) != 2: raise ValueError(f"the shape is (H, W), got {shape!r}")
-    shape, n_scales = tuple(_whole("a side", n, 1) for n in shape), _whole("n_scales", n_scales, 1)
-    levels = default_shear_levels(n_scales) if shear_levels is None else tuple(_whole("a shear level", level, 0) for level in shear_levels)
+    shape, n_scales = tuple(whole_number("a side", n, 1) for n in shape), whole_number("n_scales", n_scales, 1)
+    levels = default_shear_levels(n_scales) if shear_levels is None else tuple(whole_number("a shear level", level, 0) for level in shear_levels)
     if len(levels) != n_scales: raise ValueError(f"one shear level a scale is needed: {n_scales} of them, got {levels}")
     asked = _frozen(directional_filter), _frozen(scaling_filter)
     chosen = choose_filters(shape, levels, *asked)

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .classifiers import frozen, load_classifier, probabilities
-from .core import generator, progress_bar
+from .classifiers import frozen, load_classifier, logits_for, probabilities
+from .core import check_names, generator, progress_bar
 from .explainers import Explanation, check_target
 from .images import check_images
 from .representation import Pixels
@@ -206,15 +206,17 @@ def reward_and_slope(classifier:nn.Module,         # pictures to logits
                     )->tuple[Tensor, Tensor]:      # reward (A,B) and its gradient in m (A,B,H,W)
     "How well the masked pictures do, and how that changes with the mask."
     sign = 1 if options.variant == "preserve" else -1
+    kind = "simple" if getattr(classifier, "output", None) == "sigmoid" else options.reward    # a yes leads over the no, whose logit is 0
     z, slope = perturb(y, m if sign > 0 else 1-m)
     if flip.any(): z[:, flip] = z[:, flip].flip(-1)
     values, gradients = [], []
     for part, c in zip(z.flatten(0, 1).split(options.max_images_per_pass), target.repeat(len(m)).split(options.max_images_per_pass)):
         with torch.enable_grad():
-            value = reward(classifier(part.requires_grad_()), c, options.reward)
+            value = reward(logits_for(classifier, part.requires_grad_(), "blurred pictures"), c, kind)
             gradients.append(torch.autograd.grad(value.sum(), part)[0])
         values.append(sign*value.detach())
     g = torch.cat(gradients).view_as(z)
+    if not g.isfinite().all(): raise ValueError("the model's gradient has NaN or infinite values: it has no derivative at some picture")
     if flip.any(): g[:, flip] = g[:, flip].flip(-1)
     return torch.cat(values).view(m.shape[:2]), (g*slope).sum(dim=2)          # variant delete: the signs of the reward and of 1-m cancel
 
@@ -292,6 +294,7 @@ class SmoothMask:
                  steps:int=800,
                  **options,                             # of SmoothMaskOptions
                 ):
+        check_names(options, SmoothMaskOptions)
         self.model, self.areas, self.options = load_classifier(model), _areas(areas), SmoothMaskOptions(steps=steps, **options)
 
     def each(self, x:Tensor, target=None, *, seed:int=0, progress:bool|None=None, callback=None)->tuple[Explanation, ...]: # one an area

@@ -25,8 +25,9 @@ from filelock import FileLock, Timeout
 
 import shearletx_nb
 from .classifiers import load_classifier, tensors_digest
-from .cluster import as_they_finish, open_cluster, worker_count, worker_threads
-from .core import Run, atomic_path, digest, keep_freed_memory, progress_bar, read_sealed, sealed_json
+from .cluster import as_they_finish, check_cluster, open_cluster, worker_count, worker_threads
+from .core import (Run, atomic_path, digest, keep_freed_memory, progress_bar, read_sealed, sealed_json,
+                               whole_number)
 from .explainers import CartoonX, Explanation, PixelMask, ShearletX, WaveletX
 from .images import ImageFolder, load_image
 from .metrics import evaluate
@@ -70,6 +71,7 @@ def find_sources(pictures:str|Path|Iterable|None, # a folder, files, or None for
                  shuffle:int|None=None,           # a seed; None: in their order
                 )->list[Source]:
     "The files of the pictures."
+    if n is not None: whole_number("the number of pictures", n, 1)
     if pictures is None:
         folder = Path(str(importlib.resources.files("foolbox")))/"data"
         return [Source(p.name, p, int(p.stem.split("_")[-1])) for p in sorted(folder.glob("imagenet_*"))[:n]]
@@ -103,8 +105,20 @@ class Grid:
         self.sources, self.seeds, self.size = find_sources(pictures, n, shuffle), tuple(seeds), size
         self.methods, self.given = method_options(methods), _named(classifiers)
         self.protocols = {name: protocol_named(p) for name, p in _named(protocols).items()}
+        self._check()
         self.classifiers = {name: load_classifier(c) for name, c in self.given.items()}
         self.weights = {name: weights_digest(model) for name, model in self.classifiers.items()}
+
+    def _check(self)->None:
+        "Refuse, before a classifier is loaded, what would make every task fail."
+        whole_number("size", self.size, 1)
+        for seed in self.seeds: whole_number("a seed", seed)
+        for (name, options), protocol in itertools.product(self.methods.items(), self.protocols.values()):
+            own, make = {k: v for k, v in options.items() if k != "kind"}, sweep_methods()[options["kind"]]
+            try:
+                if make is SmoothMask: make(torch.nn.Identity(), **own)
+                else: make(torch.nn.Identity(), protocol=protocol, **own).representation((self.size, self.size))
+            except (TypeError, ValueError) as error: raise ValueError(f"method {name!r}: {error}") from None
 
     def describe(self)->dict:
         "The grid in words and numbers, for the manifest."
@@ -420,6 +434,9 @@ def sweep(grid:Grid,
           progress:bool|None=None,
          )->pd.DataFrame:                # a row a cell and explanation
     "Compute the rows of a grid that are not there yet, and return all of them."
+    check_cluster(workers, scheduler, threads)
+    try: torch.device(device)
+    except RuntimeError: raise ValueError(f"device={device!r}: cpu, cuda or another device of torch is needed") from None
     with claim_folder(out):
         store, run, (cells, tasks) = RowStore(out), Run("sweep", out, **grid.describe()), plan_sweep(grid, progress)
         with enough_space(store.out): write_whole(store.out/"plan.json", sealed_json(dict(cells=cells)).encode())
