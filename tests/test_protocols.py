@@ -121,7 +121,7 @@ SMOOTH = dict(
 # the published script's contrast and threshold, and PyCoShREM's defaults
 EDGES = dict(
     contrast=(3/255, "contrast 3"), threshold=(.1, "edge > 0.1"), thin=(False, "nothing is thinned"),
-    polarity=("both", "default"), side=("dark", "ours"), boundary=("periodic", "FFTs"), grey=("luma", "the text's: image"),
+    polarity=("both", "default"), side=("dark", "ours"), boundary=("periodic", "FFTs"), grey=("luma", "the text"),
     shear_level=(3, "default"), wavelet_support=(None, "default: a seventh"), octaves=(3.5, "default"),
     gaussian_support=(None, "default: a twentieth"), scales_per_octave=(2, "default"), alpha=(.8, "default"),
     offset=(1., "default: one octave"))
