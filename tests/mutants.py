@@ -6,7 +6,7 @@ has a text ("40_edges until known answers"). Each mutant is a copy of the reposi
 alike; the first test that fails kills it. A kill counts only if the same test passes on an unchanged copy. A survivor
 needs a reason beside it (`equivalent: ...`); without one the run fails.
 """
-import argparse, functools, os, shlex, shutil, subprocess, sys, tempfile, threading, time
+import argparse, functools, multiprocessing, os, shlex, shutil, sys, tempfile, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,33 +58,48 @@ def copied(folder:Path)->Path:
     return folder
 
 
-def cut(path:Path, text:str)->None:
-    "Leave of a notebook the cells up to the last one that has a text."
+def cut(path:Path, text:str)->Path:
+    "A notebook of the cells up to the last one that has a text."
     notebook = nbformat.read(path, 4)
     ends = [i for i, c in enumerate(notebook.cells) if text in c.source]
     if not ends: raise ValueError(f"{path.name} has no cell with {text!r}")
     del notebook.cells[ends[-1]+1:]
-    nbformat.write(notebook, path)
+    shorter = path.with_name(f"cut_{path.name}")
+    nbformat.write(notebook, shorter)
+    return shorter
 
 
-def fails(test:str, folder:Path, limit:float=900.)->bool:
-    "Whether a test fails in a copy; taking for ever is failing, and a test that cannot be run is an error."
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(folder/"tests"))), "CI": "true", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+def run_test(test:str, folder:Path)->None:
+    "In a process of its own: leave with 0 if a test passes in a copy, with 1 if it fails."
+    os.chdir(folder)
+    os.environ.update(PYTHONPATH=os.pathsep.join((str(folder), str(folder/"tests"))), CI="true", OMP_NUM_THREADS="1")
+    sys.path[:0] = [str(folder), str(folder/"tests")]
+    log = os.open(folder/"said.txt", os.O_WRONLY|os.O_CREAT|os.O_TRUNC)
+    for stream in (1, 2): os.dup2(log, stream)
+    if test.startswith("test_"):
+        import pytest
+        sys.exit(int(pytest.main(["-xq", "-p", "no:cacheprovider", *shlex.split(f"tests/{test}")])))
+    from nbdev.test import test_nb
     name, _, text = test.partition(" until ")
-    pytest = name.startswith("test_")
-    if not pytest and text:
-        whole = folder/f"nbs/{name}.ipynb"
-        shutil.copy(whole, whole.with_suffix(".whole")); cut(whole, text)
-    arguments = ["-m", "pytest", "-xq", "-p", "no:cacheprovider", *shlex.split(f"tests/{test}")]
-    command = [sys.executable, *arguments] if pytest else [Path(sys.executable).parent/"nbdev_test", "--path", f"nbs/{name}.ipynb", "--n_workers", "0"]
-    try: done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired: return True
-    finally:
-        if not pytest and text: shutil.move(whole.with_suffix(".whole"), whole)
-    said = done.stdout+done.stderr
-    if done.returncode not in (0, 1) or (not pytest and done.returncode and "nbdev Tests Failed" not in said):
-        raise RuntimeError(f"{test} could not be run:\n{said[-2000:]}")
-    return done.returncode == 1
+    path = folder/f"nbs/{name}.ipynb"
+    sys.exit(0 if test_nb(cut(path, text) if text else path)[0] else 1)
+
+
+def forks()->multiprocessing.context.BaseContext:
+    "Processes that begin with the large packages imported, and with nothing of this one."
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload("torch torchvision matplotlib.pyplot pandas skimage.feature nbdev.test pytest hypothesis distributed papermill".split())
+    return context
+
+
+def fails(test:str, folder:Path, limit:float=1800.)->bool:
+    "Whether a test fails in a copy; taking for ever is failing, and a test that cannot be run is an error."
+    process = forks().Process(target=run_test, args=(test, folder))
+    process.start()
+    process.join(limit)
+    if process.exitcode is None: process.kill(); process.join(); return True
+    if process.exitcode not in (0, 1): raise RuntimeError(f"{test} could not be run: {(folder/'said.txt').read_text()[-1000:]}")
+    return process.exitcode == 1
 
 
 @functools.cache
@@ -131,6 +146,7 @@ def main()->int:
     parser.add_argument("names", nargs="*", help="mutants, or notebooks whose mutants to run; none: all")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="how many at a time")
     options = parser.parse_args()
+    os.environ.update(OMP_NUM_THREADS="1", MPLBACKEND="agg")
     every = mutants()
     if unknown := set(options.names)-{m.name for m in every}-{m.notebook for m in every}: parser.error(f"unknown: {', '.join(sorted(unknown))}")
     chosen = [m for m in every if not options.names or m.name in options.names or m.notebook in options.names]
