@@ -1,4 +1,4 @@
-# make figures | test | check | bench | lab | lock, each complete from a fresh clone. VENV=path puts the environment elsewhere, PYTHON=python3.12 picks an interpreter.
+# make figures | test | check | mutants | bench | lab | lock, each complete from a fresh clone. VENV=path puts the environment elsewhere, PYTHON=python3.12 picks an interpreter.
 VENV ?= .venv
 PYTHON ?= python3
 PROFILE ?= quick
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUN := PATH="$(abspath $(BIN)):$$PATH"
 
-.PHONY: figures test check bench lab lock
+.PHONY: figures test check mutants bench lab lock
 figures: $(READY)
 	$(RUN) shearletx reproduce --profile $(PROFILE) --workers 2
 
@@ -18,6 +18,9 @@ test: check
 check: $(READY)
 	$(RUN) ruff check .
 	$(RUN) pytest -q tests/test_house.py
+
+mutants: $(READY)
+	$(RUN) python tests/mutants.py -j $(JOBS)
 
 bench: $(READY)
 	$(RUN) python tests/benchmark.py

@@ -62,9 +62,8 @@ def mask_step(method:str, kind:str, size:int, samples:int, rounds:int)->dict:
         adam = torch.optim.Adam([m], lr=1e-9, maximize=True, fused=True)
         def step(): o(m, 0, gradient); m.grad = gradient; adam.step(); m.clamp_(0, 1)
     else:
-        from shearletx_nb.images import to_grey
-        twin = from_notebook("21_objective", "plain_twin", torch=torch, to_grey=to_grey)
-        def step(): twin(o, m)
+        twin, draws = from_notebook("21_objective", "plain_twin", torch=torch), (list(o.noise(0)), o.plan(0).W)
+        def step(): twin(o.T, model, x, target, m, o.protocol, *draws, explainer.lambda1, explainer.lambda2, samples)
     weight = torch.full((samples,), 1/samples)
     passes = lambda network: lambda: objective.fidelity(network, images, target, weight)
     return alternate({"classifier": passes(model), "folded": passes(quick), kind: step}, rounds)

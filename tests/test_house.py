@@ -96,6 +96,21 @@ def test_notebooks_are_small_and_executed(path):
     assert path in experiments or path.stem == "99_all" or outputs, f"{path.name} was committed without outputs"
 
 
+def test_mutants_still_apply():
+    "Every wrong program of mutants.yaml changes one place of its notebook, and names tests that exist."
+    source = {p.stem: [c.source for c in nbformat.read(p, 4).cells] for p in numbered}
+    exported = {stem: [c for c in cells if c.startswith("#| export")] for stem, cells in source.items()}
+    entries = yaml.safe_load((root/"tests/mutants.yaml").read_text(encoding="utf-8"))
+    assert len(entries) >= 60 and len({e["name"] for e in entries}) == len(entries)
+    for e in entries:
+        found = sum(cell.count(e["old"]) for cell in exported[e["notebook"]])
+        assert found == 1 and e["old"] != e["new"], f"{e['name']}: {e['old']!r} occurs {found} times in {e['notebook']}"
+        for test in e["tests"]:
+            name, _, text = test.partition(" until ")
+            if test.startswith("test_"): assert (root/"tests"/test.split()[0]).is_file(), f"{e['name']}: no {test}"
+            else: assert any(text in cell for cell in source[name]), f"{e['name']}: {name} has no cell with {text!r}"
+
+
 def tracked()->list[Path]:
     "The files under version control."
     names = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
