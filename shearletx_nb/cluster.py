@@ -13,11 +13,12 @@ from multiprocessing import resource_tracker
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Client, Future, LocalCluster, as_completed
+from distributed import Client, Future, LocalCluster, as_completed, get_worker
 from distributed.comm.addressing import get_address_host_port
+from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.system import MEMORY_LIMIT
 
-from .core import whole_number
+from .core import keep_freed_memory, whole_number
 
 # %% ../nbs/52_cluster.ipynb #c3d35210
 def worker_count(memory_gb:float=3.)->int: # memory that one worker may need
@@ -102,18 +103,32 @@ def _outcome(future:Future # that Dask calls done
         raise ConnectionError("the connection to the Dask scheduler was lost; what had been finished is kept") from error
     return value, None
 
+# %% ../nbs/52_cluster.ipynb #83021f7c
+class _Tool(WorkerPlugin):
+    "What every worker holds, also one that replaces a dead one."
+    def __init__(self, tool:object): self.tool, self.name = tool, tool.name
+    def setup(self, worker)->None: keep_freed_memory()
+
+# %% ../nbs/52_cluster.ipynb #9f7b2f5d
+def _with_tool(name:str, function:Callable, *arguments):
+    "Call a function with the tool that this worker holds."
+    return function(get_worker().plugins[name].tool, *arguments)
+
 # %% ../nbs/52_cluster.ipynb #b2942427
 def as_they_finish(client:Client,
-                   function:Callable,                  # called on a worker as function(*arguments)
+                   function:Callable,                  # called on a worker as function(*arguments), or function(tool, *arguments)
                    work:Iterable[tuple[str, tuple]],   # names, unique, and arguments
                    retries:int=2,                      # of a piece that raises
                    ahead:int=256,                      # pieces handed out at most
+                   tool:object|None=None,              # what every worker holds; its `name` tells it from others
                   )->Iterator[tuple[str, object, Exception|None]]:
     "Run every piece of work on the cluster; names, values and errors in the order in which they finish."
     work, names, pending = iter(work), {}, as_completed(loop=client.loop)
+    if tool is not None: client.register_plugin(_Tool(tool))
+    call = (function,) if tool is None else (_with_tool, tool.name, function)
     def hand_out(n:int)->None:
         for name, arguments in itertools.islice(work, n):
-            future = client.submit(function, *arguments, key=f"{function.__name__}-{name}", retries=retries, pure=False)
+            future = client.submit(*call, *arguments, key=f"{function.__name__}-{name}", retries=retries, pure=False)
             names[future.key] = name
             pending.add(future)
     hand_out(ahead)

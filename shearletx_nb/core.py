@@ -187,6 +187,13 @@ def _plain(value)->dict|str:
     "What a manifest says of an object: of a dataclass its fields, of anything else its text."
     return asdict(value) if is_dataclass(value) else str(value)
 
+# %% ../nbs/00_core.ipynb #96b82794
+def _is_plain(value)->bool:
+    "Whether a value can be a notebook's parameter: a number, a text, nothing, or a list or dictionary of such."
+    if isinstance(value, (list, tuple)): return all(map(_is_plain, value))
+    if isinstance(value, dict): return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    return value is None or isinstance(value, (str, int, float, bool))
+
 # %% ../nbs/00_core.ipynb #cdf6c384
 class Run:
     "The folder of one experiment: figures, rows and the manifest of how they came to be."
@@ -201,6 +208,14 @@ class Run:
         self.manifest, self.parameters = self.out/"manifest.json", json.loads(json.dumps(parameters, default=_plain))
         self._take_over()
         self._write()
+
+    @classmethod
+    def of(cls, name:str, notebook:dict, **facts)->"Run": # its globals(); and what else is to stand in the manifest
+        "The run of a notebook, with all of its plain values, which right after its imports are its parameters."
+        local = ("In", "Out", "out", "store", "workers")                  # not what is computed, but where and by whom
+        plain = {k: v for k, v in notebook.items() if k[0] != "_" and k not in local and _is_plain(v)}
+        if plain.get("folder"): plain["folder"] = Path(plain["folder"]).name
+        return cls(name, notebook.get("out"), **plain, **facts)
 
     def _take_over(self)->None:
         "Keep the tables of an earlier part of the same work, if they are as they were, and drop those of other work."

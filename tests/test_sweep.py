@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np, psutil, pytest, torch
 from PIL import Image
 
-from shearletx_nb import sweep as module
+from shearletx_nb import study as module
 from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator
 from shearletx_nb.explainers import Explanation
@@ -91,7 +91,7 @@ def test_killed_workers_and_killed_sweeps(undisturbed, tmp_path):
         time.sleep(draw.uniform(0, .05))
         if kind == "worker": kill_worker(process, draw)
         else:
-            with pytest.raises(ValueError, match=f"another sweep is running in .* [(]process {process.pid} on "): sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
+            with pytest.raises(ValueError, match=f"another study is running in .* [(]process {process.pid} on "): sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
             process.kill(); process.wait()
             process = start(undisturbed[0], out)
     assert process.wait(900) == 0, process.stderr.read()
