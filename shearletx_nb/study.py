@@ -291,27 +291,28 @@ def all_explanations(explainer:Callable, x:torch.Tensor, seed:int)->tuple[Explan
 
 # %% ../nbs/53_study.ipynb #3fba100c
 def _to_bytes(why:Explanation|AttributionMap)->bytes:
-    "An explanation, or a map, as the content of its .npz file."
-    if isinstance(why, AttributionMap):
-        content = dict(x=why.x, map=why.map, target=why.target, probability=why.probability)
-        np.savez_compressed(file := io.BytesIO(), facts=json.dumps(dict(method=why.method, settings=why.settings)),
-                            **{k: v.cpu().numpy() for k, v in content.items()})
-        return file.getvalue()
-    with tempfile.TemporaryDirectory() as folder: return why.save(Path(folder)/"explanation.npz").read_bytes()
+    "An explanation, or a map, as the content of an .npz file."
+    if isinstance(why, Explanation):
+        with tempfile.TemporaryDirectory() as folder: return why.save(Path(folder)/"explanation.npz").read_bytes()
+    content = {name: getattr(why, name).cpu().numpy() for name in ("map", "target", "probability")}
+    np.savez_compressed(file := io.BytesIO(), facts=json.dumps(dict(method=why.method, settings=why.settings)), **content)
+    return file.getvalue()
 
 # %% ../nbs/53_study.ipynb #0f156f36
-def _from_bytes(content:bytes, model:torch.nn.Module, device:str="cpu")->Explanation|AttributionMap:
+def _from_bytes(content:bytes, model:torch.nn.Module,
+                x:torch.Tensor, # (1,C,H,W) its picture
+               )->Explanation|AttributionMap:
     "The explanation, or the map, in the content of an .npz file."
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder)/"explanation.npz").write_bytes(content)
         try: file = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, zipfile.BadZipFile): file = ()
+        except (OSError, ValueError, zipfile.BadZipFile): file = ()          # load_explanation says what is wrong with it
         if "map" not in file:
             why = load_explanation(path, model)
-            names = ("x", "mask", "target", "probability")
-            return replace(why, representation=why.representation.to(device), **{n: getattr(why, n).to(device) for n in names})
-        tensors = {name: torch.from_numpy(file[name]).to(device) for name in ("x", "map", "target", "probability")}
-        return AttributionMap(**tensors, **json.loads(str(file["facts"])), model=model)
+            own = {name: getattr(why, name).to(x.device) for name in ("mask", "target", "probability")}
+            return replace(why, x=x, representation=why.representation.to(x), **own)
+        tensors = {name: torch.from_numpy(file[name]).to(x.device) for name in ("map", "target", "probability")}
+        return AttributionMap(x, **tensors, **json.loads(str(file["facts"])), model=model)
 
 # %% ../nbs/53_study.ipynb #9aae0e99
 def do_task(workshop:Workshop,
@@ -326,8 +327,9 @@ def do_task(workshop:Workshop,
     if task.version != shearletx_nb.__version__:
         raise ValueError(f"this worker has shearletx_nb {shearletx_nb.__version__}; the study is of version {task.version}")
     if isinstance(picture, Exception): raise picture
-    if kept: found = tuple(_from_bytes(content, workshop.classifier(task.classifier), workshop.device) for content in kept)
-    else: found = all_explanations(workshop.explainer(task), load_image(picture, task.size).to(workshop.device), task.seed)
+    x = load_image(picture, task.size).to(workshop.device)
+    if kept: found = tuple(_from_bytes(content, workshop.classifier(task.classifier), x) for content in kept)
+    else: found = all_explanations(workshop.explainer(task), x, task.seed)
     named = len(found) > 1                                        # rows of several areas say which is theirs
     rows = [{**(dict(area=why.settings["area"]) if named else {}), **row, "error": None} for why in found for row in measure(why)]
     explanations = [_to_bytes(why) for why in found] if keep and not kept else []
@@ -655,16 +657,17 @@ def adopt_rows(rows:pd.DataFrame, # of release 0.1.0: image, classifier, method 
     return adopted.assign(area=areas) if areas.notna().any() else adopted
 
 # %% ../nbs/53_study.ipynb #67dd378b
-def kept_explanations(rows:pd.DataFrame,                 # of a study with `scores`, one row per explanation
-                      store:str|Path,                    # where it kept them
-                      models:dict[str, torch.nn.Module]|None=None, # classifiers by the names in the rows; None: loaded by those names
+def kept_explanations(rows:pd.DataFrame,   # of a study with `scores`, one row per explanation
+                      grid:Grid,           # of that study
+                      store:str|Path,      # where it kept the explanations
                      )->Iterator[Explanation|AttributionMap]:
     "The explanations of rows, in their order."
-    models, keeper, place = models or {}, RowStore(store), rows.groupby("task").cumcount()
+    keeper, pictures, place = RowStore(store), {s.name: s.path for s in grid.sources}, rows.groupby("task").cumcount()
     for row, i in zip(rows.itertuples(), place):
         path = keeper.explanation_path(row.task, i)
-        if not path.is_file(): raise ValueError(f"the explanation of {row.image} by {row.method} was not kept in {store}: study(..., keep=True) keeps it")
-        yield _from_bytes(path.read_bytes(), models.get(row.classifier) or load_classifier(row.classifier))
+        if not path.is_file():
+            raise ValueError(f"the explanation of {row.image} by {row.method} is not in {store}: study(..., keep=True) keeps it there")
+        yield _from_bytes(path.read_bytes(), grid.classifiers[row.classifier], load_image(pictures[row.image], grid.size))
 
 # %% ../nbs/53_study.ipynb #d947bca2
 def sweep(grid:Grid,
