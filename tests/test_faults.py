@@ -1,15 +1,18 @@
 "Damaged files, full and read-only disks, Ctrl-C: a sentence or the right result, never a wrong one."
-import random
+import contextlib, errno, importlib.resources, os, random, signal, subprocess, sys, time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np, pandas as pd, pyarrow as pa, pyarrow.parquet as pq, pytest, safetensors.torch, torch, yaml
+import nbformat, numpy as np, pandas as pd, psutil, pyarrow as pa, pyarrow.parquet as pq, pytest, safetensors.torch, torch, yaml
+from PIL import Image
+from test_sweep import make_pictures, one_thread
 
+from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import Run, generator, read_manifest, sealed_json
 from shearletx_nb.explainers import Explanation, describe
 from shearletx_nb.representation import Pixels
 from shearletx_nb.reproduce import is_finished, read_profile
-from shearletx_nb.sweep import RowStore, collect_rows, read_plan, read_rows, rows_to_bytes, sweep_status
+from shearletx_nb.sweep import Grid, RowStore, collect_rows, read_plan, read_rows, rows_to_bytes, sweep, sweep_status
 from shearletx_nb.wavelet import Wavelet
 
 root = Path(__file__).parents[1]
@@ -183,3 +186,167 @@ def test_damaged_profiles(profile, tmp_path):
             assert path.name in str(error) and "\n" not in str(error), f"{what}: {error}"
         else: assert found == (yaml.safe_load(content) or {}) and all(isinstance(p, dict) and (tmp_path/f"{name}.ipynb").is_file() for name, p in found.items()), what
     assert said > 5
+
+
+@contextlib.contextmanager
+def a_disk(folder:Path, size:str="2m")->Iterator[Path]:
+    "A small file system in memory, where one can be mounted."
+    folder.mkdir()
+    try: done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, text=True)
+    except OSError as error: pytest.skip(f"no file system can be mounted here: {error}")
+    if done.returncode: pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    try: yield folder
+    finally: subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder:Path, leave:int=0)->Path:
+    "A file that takes all the space of a disk but some bytes."
+    filler = folder/"filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)): pass
+    os.truncate(filler, filler.stat().st_size-leave)
+    return filler
+
+
+def files(folder:Path)->dict[str, bytes]:
+    "The content of all files of a folder, by their paths."
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name not in ("filler", ".lock")}
+
+
+def writers(out:Path)->dict[str, Callable]:
+    "Everything that writes results, ready to be called; each has been called once, and would write something else now."
+    why, larger, run = an_explanation(Pixels((5, 4))), an_explanation(Pixels((90, 90))), Run("00_example", out/"run", seed=0)
+    for suffix in ("npz", "safetensors"): why.save(out/f"why.{suffix}")
+    run.rows(pd.DataFrame([dict(image="0.png")]))
+    run.finish()
+    store = a_store(out/"sweep")
+    table = pd.DataFrame([dict(image=f"{i}.png", error=i/7) for i in range(5000)])
+    return {"why.npz": lambda: larger.save(out/"why.npz"), "why.safetensors": lambda: larger.save(out/"why.safetensors"),
+            "rows.csv": lambda: run.rows(table), "manifest.json": lambda: Run("00_example", out/"run", seed=0),
+            "sweep": lambda: store.write("0"*32, some_rows()*500, [bytes(100_000)])}
+
+
+def test_full_disk(tmp_path):
+    "What was there stays, nothing half written is left, the error says what to do; with space, the same call succeeds."
+    with a_disk(tmp_path/"disk") as disk:
+        calls = writers(disk)
+        before, filler = files(disk), fill(disk)
+        for name, write in calls.items():
+            with pytest.raises(OSError, match="what was there before is kept: free some space|is full; every task that was finished is safe") as raised: write()
+            assert raised.value.errno == errno.ENOSPC and name in str(raised.value) and "\n" not in str(raised.value)
+            assert files(disk) == before, name
+        filler.unlink()
+        for write in calls.values(): write()
+        assert all(files(disk)[name] != whole for name, whole in before.items() if Path(name).name in ("why.npz", "rows.csv", f"{'0'*32}.parquet"))
+
+
+def test_read_only_disk(tmp_path):
+    "The same of a folder in which nothing can be written, for root neither."
+    with a_disk(tmp_path/"disk") as disk:
+        calls, before = writers(disk), files(disk)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        for name, write in calls.items():
+            with pytest.raises(OSError, match="cannot be written .Read-only file system.; what was there before is kept") as raised: write()
+            assert raised.value.errno == errno.EROFS and (name in str(raised.value) or name == "sweep")
+        with pytest.raises(OSError, match="Read-only file system"): sweep(tiny_grid(make_pictures(tmp_path/"pictures", 1)), disk/"sweep", workers=0, progress=False)
+        assert files(disk) == before
+
+
+def tiny_grid(pictures:Path)->Grid:
+    "One method, two steps."
+    return Grid(pictures, dict(PixelMask=dict(steps=2, samples=2)), dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
+
+
+def test_sweep_on_a_disk_that_fills_up(tmp_path):
+    "It ends with a clear error somewhere in the middle, keeps what it has, and goes on when there is space."
+    grid = tiny_grid(make_pictures(tmp_path/"pictures", 6))
+    with a_disk(tmp_path/"disk") as disk, one_thread():
+        sweep(grid, tmp_path/"undisturbed", workers=0, progress=False)
+        filler = fill(disk, leave=14*4096)
+        with pytest.raises(OSError, match="is full; every task that was finished is safe"): sweep(grid, disk/"out", workers=0, progress=False)
+        done = sweep_status(disk/"out")["done"]
+        assert 0 < done < 6 and len(list((disk/"out"/"rows").iterdir())) == done
+        filler.unlink()
+        sweep(grid, disk/"out", workers=0, progress=False)
+        assert (disk/"out"/"rows.parquet").read_bytes() == (tmp_path/"undisturbed"/"rows.parquet").read_bytes()
+        assert len(RowStore(disk/"out").seconds()) <= 6                                    # what was done was not done again
+
+
+def start(folder:Path, *arguments:str)->subprocess.Popen:
+    "The command, in a group of processes as a terminal makes one; it returns when the command begins its work."
+    code = "import sys\nfrom shearletx_nb.cli import main\nprint('ready', flush=True)\nsys.exit(main(sys.argv[1:]))"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH")))), "CI": "true", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, env=env, text=True, start_new_session=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    return process
+
+
+def end(process:subprocess.Popen, seconds:float=240)->tuple[int, str]:
+    "Wait for a command; its exit code and what it complained of. Whatever it started is gone soon."
+    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    try: _, complaints = process.communicate(timeout=seconds)
+    finally:
+        _, alive = psutil.wait_procs(family, timeout=20)
+        for p in (process, *alive):
+            with contextlib.suppress(psutil.NoSuchProcess): p.kill()
+    assert not alive, f"{alive} outlived the command"
+    return process.returncode, complaints
+
+
+def whole(folder:Path)->None:
+    "No temporary file is left, and every file that is there can be read."
+    for path in folder.rglob("*"):
+        assert path.name == ".lock" or not path.name.startswith("."), path
+        if path.suffix == ".npz": Explanation.load(path)
+        if path.suffix == ".png": Image.open(path).load()
+        if path.name == "manifest.json": read_manifest(path)
+        if path.suffix == ".parquet": read_rows(path)
+
+
+PHOTOGRAPHS = Path(str(importlib.resources.files("foolbox")))/"data"
+COMMANDS = dict(
+    explain=("explain", str(min(PHOTOGRAPHS.glob("imagenet_*"))), "--size=64", "--method=pixelmask", "--steps=40", "--samples=4", "--quiet"),
+    sweep=("sweep", "--profile=smoke", "--n=1", "--methods", "PixelMask", "--workers=1", "--quiet"),
+    reproduce=("reproduce", "01", "--profile=smoke"))
+
+
+def small_experiment(folder:Path)->None:
+    "A folder with one experiment in it, which writes twenty rows in two seconds and goes on from those that are there."
+    code = """import pandas as pd, time
+from shearletx_nb.core import Run
+run = Run("01_small", out, profile=profile, seed=seed, size=size)
+rows = pd.read_csv(run.out/"rows.csv").to_dict("records") if (run.out/"rows.csv").is_file() else []
+while len(rows) < 20:
+    rows.append(dict(image=f"{len(rows)}.png", error=len(rows)/7)); time.sleep(.1)
+    run.rows(pd.DataFrame(rows))
+manifest = run.finish()"""
+    parameters = nbformat.v4.new_code_cell("profile, out, seed, size = 'smoke', None, 0, 32", metadata=dict(tags=["parameters"]))
+    kernel = dict(kernelspec=dict(name="python3", display_name="python3", language="python"))
+    (folder/"nbs/experiments/profiles").mkdir(parents=True)
+    (folder/"nbs/experiments/profiles/smoke.yaml").write_text("01_small: {size: 64}\n")
+    nbformat.write(nbformat.v4.new_notebook(cells=[parameters, nbformat.v4.new_code_cell(code)], metadata=kernel), folder/"nbs/experiments/01_small.ipynb")
+
+
+@pytest.mark.parametrize("command, moments", [("explain", [(0, 1), (1, 2)]), ("sweep", [(0, 2), (2, 4)]), ("reproduce", [(4, 8)])])
+def test_ctrl_c(command, moments, tmp_path):
+    "At seeded moments: one line, exit code 130, nothing half written, nobody left behind; the same command then completes."
+    draw, out, codes = random.Random(command), tmp_path/"out", []
+    arguments = (*COMMANDS[command], f"--out={out}")
+    small_experiment(tmp_path)
+    for moment in moments:
+        process = start(tmp_path, *arguments)
+        time.sleep(draw.uniform(*moment))
+        with contextlib.suppress(ProcessLookupError): os.killpg(process.pid, signal.SIGINT)
+        code, complaints = end(process)
+        codes.append(code)
+        lines = [line for line in complaints.splitlines() if line and "IPKernelApp" not in line]
+        assert code in (0, 130) and "Traceback" not in complaints, complaints
+        assert code == 0 or (len(lines) == 1 and "interrupted" in lines[0]), complaints
+        whole(out)
+    assert 130 in codes
+    assert end(start(tmp_path, *arguments))[0] == 0
+    whole(out)
+    assert any(out.rglob("rows.csv" if command == "reproduce" else "rows.parquet" if command == "sweep" else "*.npz"))
+    assert all(Explanation.load(path).finished.all() for path in out.rglob("*.npz"))
+    if command == "reproduce": assert len(pd.read_csv(out/"01_small"/"rows.csv")) == 20
