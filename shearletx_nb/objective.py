@@ -7,15 +7,17 @@ __all__ = ['PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'Protocol', 'protocol_named
            'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
 # %% ../nbs/21_objective.ipynb #3cea8126
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
 
 from .core import generator
 from .images import to_grey
-from .perturbation import NoiseStream, band_statistics
+from .perturbation import NoiseStream, band_statistics, noise_function
 from .representation import Representation
 
 # %% ../nbs/21_objective.ipynb #931dedd7
@@ -45,8 +47,12 @@ class Protocol:
     def __post_init__(self):
         for name in ("noise_free", "growth", "settle", "prune"):
             if not 0 <= getattr(self, name) <= 1: raise ValueError(f"Protocol: {name}={getattr(self, name)}; a share between 0 and 1 is needed")
-        if self.steps < 0 or self.samples < 1 or self.lr <= 0:
-            raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive")
+        whole = isinstance(self.steps, Integral) and isinstance(self.samples, Integral)
+        if not whole or self.steps < 0 or self.samples < 1 or not 0 < self.lr < math.inf:
+            raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive, "
+                             "steps and samples whole numbers, lr finite")
+        if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas): raise ValueError(f"Protocol: betas={self.betas}; two numbers in [0,1) are needed")
+        noise_function(self.noise)                                         # refuses unknown names
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
                        pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"),
                        canvas=("mean", "mean and zero", "mean or zero", "random"))

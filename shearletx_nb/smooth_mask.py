@@ -276,7 +276,7 @@ def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] t
         except KeyboardInterrupt: finished = False
     if m is None: raise KeyboardInterrupt("stopped before the first step")
     history = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
-    return m[:, :, None].clone(), dict(history, target=search.target, finished=finished)
+    return m[:, :, None].clamp(0, 1), dict(history, target=search.target, finished=finished)
 
 # %% ../nbs/31_smooth_mask.ipynb #62092d33
 class SmoothMask:
