@@ -47,14 +47,18 @@ def an_explanation(T)->Explanation:
     "Random tensors of the right shapes."
     draw = generator(4, 1)
     x = torch.rand(2, 3, *T.shape, generator=draw)
-    return Explanation(x, torch.rand(2, *T.coefficient_shape, generator=draw), torch.tensor([1, 2]), torch.tensor([.5, .25]), T, "PixelMask",
-                       dict(seed=0, lambda1=1.), dict(objective=torch.rand(3, 2, generator=draw)), torch.tensor([True, False]))
+    return Explanation(x, torch.rand(2, *T.coefficient_shape, generator=draw), torch.tensor([1, 2]),
+                       torch.tensor([.5, .25]), T, "PixelMask",
+                       dict(seed=0, lambda1=1.), dict(objective=torch.rand(3, 2, generator=draw)),
+                       torch.tensor([True, False]))
 
 
 def content(why:Explanation)->tuple:
     "All that a file of an explanation holds, comparable."
-    tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, finished=why.finished, **why.history)
-    return why.method, why.settings, describe(why.representation), {k: (v.dtype, v.tolist()) for k, v in tensors.items()}
+    tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, finished=why.finished,
+                   **why.history)
+    return why.method, why.settings, describe(why.representation), {k: (v.dtype, v.tolist()) for k,
+                                                                    v in tensors.items()}
 
 
 @pytest.mark.parametrize("T", [Pixels((5, 4)), Wavelet((9, 8), "haar", 1)], ids=["Pixels", "Wavelet"])
@@ -72,7 +76,8 @@ def without_digest(path:Path)->None:
         with np.load(path) as file: arrays = {k: file[k] for k in file.files if k != "sha256"}
         np.savez_compressed(path, **arrays)
     else:
-        with safetensors.safe_open(path, "pt") as file: tensors, facts = {k: file.get_tensor(k) for k in file.keys()}, file.metadata()["facts"]
+        with safetensors.safe_open(path, "pt") as file:
+            tensors, facts = {k: file.get_tensor(k) for k in file.keys()}, file.metadata()["facts"]
         safetensors.torch.save_file(tensors, path, metadata=dict(facts=facts))
 
 
@@ -88,7 +93,8 @@ def test_explanations_of_the_first_release(suffix, tmp_path):
 
 def some_rows()->list[dict]:
     "Rows as a task gives them, with a missing value and a text."
-    return [dict(explainer="PixelMask", area=None, probability=.5+i/7, cp_entropy=float("inf") if i else 2.5, classes=10, error=None) for i in range(2)]
+    return [dict(explainer="PixelMask", area=None, probability=.5+i/7, cp_entropy=float("inf") if i else 2.5,
+                 classes=10, error=None) for i in range(2)]
 
 
 def test_damaged_rows_of_a_sweep(tmp_path):
@@ -111,7 +117,8 @@ def a_store(folder:Path)->RowStore:
     store, cells = RowStore(folder), []
     for i, key in enumerate(("0"*32, "f"*32)):
         store.write(key, some_rows()[i:i+1], seconds=1.)
-        cells.append(dict(image=f"{i}.png", classifier="smooth", method="PixelMask", protocol="PAPER", seed=0, label=None, key=key))
+        cells.append(dict(image=f"{i}.png", classifier="smooth", method="PixelMask", protocol="PAPER", seed=0,
+                          label=None, key=key))
     (folder/"plan.json").write_text(sealed_json(dict(cells=cells)))
     return store
 
@@ -122,7 +129,7 @@ def test_damaged_plan(tmp_path):
     def read(): return collect_rows(store.out).to_pylist(), sweep_status(store.out)
     said = survive(store.out/"plan.json", read, seed=4)
     assert all("the same sweep writes it anew" in s for s in said) and len(said) > 40
-    (store.out/"plan.json").write_text('[{"key": "' + "0"*32 + '"}]')                   # of the first release: a list, without a seal
+    (store.out/"plan.json").write_text('[{"key": "' + "0"*32 + '"}]')  # of the first release: a list, without a seal
     assert read_plan(store.out) == [dict(key="0"*32)]
 
 
@@ -164,7 +171,8 @@ def test_advice_on_a_damaged_manifest_helps(tmp_path):
     "Deleted, it and its rows make room for a new start; deleted alone, the rows of unknown origin are refused."
     a_run(tmp_path)
     (tmp_path/"manifest.json").write_bytes((tmp_path/"manifest.json").read_bytes()[:99])
-    with pytest.raises(ValueError, match="is damaged .*: put back a good copy, or delete it and the tables beside it"): a_run(tmp_path)
+    with pytest.raises(ValueError, match="is damaged .*: put back a good copy, or delete it and the tables beside it"):
+        a_run(tmp_path)
     assert (tmp_path/"rows.csv").is_file()
     (tmp_path/"manifest.json").unlink()
     with pytest.raises(ValueError, match="rows.csv has no manifest.json beside it"): a_run(tmp_path)
@@ -184,7 +192,10 @@ def test_damaged_profiles(profile, tmp_path):
         except ValueError as error:
             said += 1
             assert path.name in str(error) and "\n" not in str(error), f"{what}: {error}"
-        else: assert found == (yaml.safe_load(content) or {}) and all(isinstance(p, dict) and (tmp_path/f"{name}.ipynb").is_file() for name, p in found.items()), what
+        else:
+            assert found == (yaml.safe_load(content) or {}) and all(isinstance(p, dict)
+                                                                    and (tmp_path/f"{name}.ipynb").is_file() for name,
+                                                                    p in found.items()), what
     assert said > 5
 
 
@@ -192,7 +203,9 @@ def test_damaged_profiles(profile, tmp_path):
 def a_disk(folder:Path, size:str="2m")->Iterator[Path]:
     "A small file system in memory, where one can be mounted."
     folder.mkdir()
-    try: done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, text=True)
+    try:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True,
+                              text=True)
     except OSError as error: pytest.skip(f"no file system can be mounted here: {error}")
     if done.returncode: pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
     try: yield folder
@@ -210,18 +223,21 @@ def fill(folder:Path, leave:int=0)->Path:
 
 def files(folder:Path)->dict[str, bytes]:
     "The content of all files of a folder, by their paths."
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name not in ("filler", ".lock")}
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+            and p.name not in ("filler", ".lock")}
 
 
 def writers(out:Path)->dict[str, Callable]:
     "Everything that writes results, ready to be called; each has been called once, and would write something else now."
-    why, larger, run = an_explanation(Pixels((5, 4))), an_explanation(Pixels((90, 90))), Run("00_example", out/"run", seed=0)
+    why, larger, run = an_explanation(Pixels((5, 4))), an_explanation(Pixels((90, 90))), Run("00_example", out/"run",
+                                                                                             seed=0)
     for suffix in ("npz", "safetensors"): why.save(out/f"why.{suffix}")
     run.rows(pd.DataFrame([dict(image="0.png")]))
     run.finish()
     store = a_store(out/"sweep")
     table = pd.DataFrame([dict(image=f"{i}.png", error=i/7) for i in range(5000)])
-    return {"why.npz": lambda: larger.save(out/"why.npz"), "why.safetensors": lambda: larger.save(out/"why.safetensors"),
+    return {"why.npz": lambda: larger.save(out/"why.npz"),
+            "why.safetensors": lambda: larger.save(out/"why.safetensors"),
             "rows.csv": lambda: run.rows(table), "manifest.json": lambda: Run("00_example", out/"run", seed=0),
             "sweep": lambda: store.write("0"*32, some_rows()*500, [bytes(100_000)])}
 
@@ -232,12 +248,16 @@ def test_full_disk(tmp_path):
         calls = writers(disk)
         before, filler = files(disk), fill(disk)
         for name, write in calls.items():
-            with pytest.raises(OSError, match="what was there before is kept: free some space|is full; every task that was finished is safe") as raised: write()
+            with pytest.raises(OSError,
+                               match="what was there before is kept: free some space|is full; every task that was finished is safe") as raised:
+                write()
             assert raised.value.errno == errno.ENOSPC and name in str(raised.value) and "\n" not in str(raised.value)
             assert files(disk) == before, name
         filler.unlink()
         for write in calls.values(): write()
-        assert all(files(disk)[name] != whole for name, whole in before.items() if Path(name).name in ("why.npz", "rows.csv", f"{'0'*32}.parquet"))
+        assert all(files(disk)[name] != whole for name, whole in before.items() if Path(name).name in ("why.npz",
+                                                                                                       "rows.csv",
+                                                                                                       f"{'0'*32}.parquet"))
 
 
 def test_read_only_disk(tmp_path):
@@ -246,15 +266,19 @@ def test_read_only_disk(tmp_path):
         calls, before = writers(disk), files(disk)
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         for name, write in calls.items():
-            with pytest.raises(OSError, match="cannot be written .Read-only file system.; what was there before is kept") as raised: write()
+            with pytest.raises(OSError,
+                               match="cannot be written .Read-only file system.; what was there before is kept") as raised:
+                write()
             assert raised.value.errno == errno.EROFS and (name in str(raised.value) or name == "sweep")
-        with pytest.raises(OSError, match="Read-only file system"): sweep(tiny_grid(make_pictures(tmp_path/"pictures", 1)), disk/"sweep", workers=0, progress=False)
+        with pytest.raises(OSError, match="Read-only file system"):
+            sweep(tiny_grid(make_pictures(tmp_path/"pictures", 1)), disk/"sweep", workers=0, progress=False)
         assert files(disk) == before
 
 
 def tiny_grid(pictures:Path)->Grid:
     "One method, two steps."
-    return Grid(pictures, dict(PixelMask=dict(steps=2, samples=2)), dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
+    return Grid(pictures, dict(PixelMask=dict(steps=2, samples=2)), dict(smooth=SmoothClassifier(dtype=torch.float32)),
+                size=64)
 
 
 def test_sweep_on_a_disk_that_fills_up(tmp_path):
@@ -263,20 +287,23 @@ def test_sweep_on_a_disk_that_fills_up(tmp_path):
     with a_disk(tmp_path/"disk") as disk, one_thread():
         sweep(grid, tmp_path/"undisturbed", workers=0, progress=False)
         filler = fill(disk, leave=14*4096)
-        with pytest.raises(OSError, match="is full; every task that was finished is safe"): sweep(grid, disk/"out", workers=0, progress=False)
+        with pytest.raises(OSError, match="is full; every task that was finished is safe"):
+            sweep(grid, disk/"out", workers=0, progress=False)
         done = sweep_status(disk/"out")["done"]
         assert 0 < done < 6 and len(list((disk/"out"/"rows").iterdir())) == done
         filler.unlink()
         sweep(grid, disk/"out", workers=0, progress=False)
         assert (disk/"out"/"rows.parquet").read_bytes() == (tmp_path/"undisturbed"/"rows.parquet").read_bytes()
-        assert len(RowStore(disk/"out").seconds()) <= 6                                    # what was done was not done again
+        assert len(RowStore(disk/"out").seconds()) <= 6  # what was done was not done again
 
 
 def start(folder:Path, *arguments:str)->subprocess.Popen:
     "The command, in a group of processes as a terminal makes one; it returns when the command begins its work."
     code = "import sys\nfrom shearletx_nb.cli import main\nprint('ready', flush=True)\nsys.exit(main(sys.argv[1:]))"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH")))), "CI": "true", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, env=env, text=True, start_new_session=True,
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH")))),
+           "CI": "true", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, env=env, text=True,
+                               start_new_session=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     return process
@@ -306,7 +333,8 @@ def whole(folder:Path)->None:
 
 PHOTOGRAPHS = Path(str(importlib.resources.files("foolbox")))/"data"
 COMMANDS = dict(
-    explain=("explain", str(min(PHOTOGRAPHS.glob("imagenet_*"))), "--size=64", "--method=pixelmask", "--steps=40", "--samples=4", "--quiet"),
+    explain=("explain", str(min(PHOTOGRAPHS.glob("imagenet_*"))), "--size=64", "--method=pixelmask", "--steps=40",
+             "--samples=4", "--quiet"),
     sweep=("sweep", "--profile=smoke", "--n=1", "--methods", "PixelMask", "--workers=1", "--quiet"),
     reproduce=("reproduce", "01", "--profile=smoke"))
 
@@ -321,14 +349,17 @@ while len(rows) < 20:
     rows.append(dict(image=f"{len(rows)}.png", error=len(rows)/7)); time.sleep(.1)
     run.rows(pd.DataFrame(rows))
 manifest = run.finish()"""
-    parameters = nbformat.v4.new_code_cell("profile, out, seed, size = 'smoke', None, 0, 32", metadata=dict(tags=["parameters"]))
+    parameters = nbformat.v4.new_code_cell("profile, out, seed, size = 'smoke', None, 0, 32",
+                                           metadata=dict(tags=["parameters"]))
     kernel = dict(kernelspec=dict(name="python3", display_name="python3", language="python"))
     (folder/"nbs/experiments/profiles").mkdir(parents=True)
     (folder/"nbs/experiments/profiles/smoke.yaml").write_text("01_small: {size: 64}\n")
-    nbformat.write(nbformat.v4.new_notebook(cells=[parameters, nbformat.v4.new_code_cell(code)], metadata=kernel), folder/"nbs/experiments/01_small.ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=[parameters, nbformat.v4.new_code_cell(code)], metadata=kernel),
+                   folder/"nbs/experiments/01_small.ipynb")
 
 
-@pytest.mark.parametrize("command, moments", [("explain", [(0, 1), (1, 2)]), ("sweep", [(0, 2), (2, 4)]), ("reproduce", [(4, 8)])])
+@pytest.mark.parametrize("command, moments", [("explain", [(0, 1), (1, 2)]), ("sweep", [(0, 2), (2, 4)]),
+                                              ("reproduce", [(4, 8)])])
 def test_ctrl_c(command, moments, tmp_path):
     "At seeded moments: one line, exit code 130, nothing half written, nobody left behind; the same command then completes."
     draw, out, codes = random.Random(command), tmp_path/"out", []

@@ -18,18 +18,21 @@ from shearletx_nb.wavelet import Wavelet, wavelet_modes
 
 def fuzz(n:int):
     "A number of examples, the same ones every time, however long one takes."
-    return settings(max_examples=n, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=n, derandomize=True, deadline=None, database=None,
+                    suppress_health_check=list(HealthCheck))
 
 
 dtypes = st.sampled_from([torch.float32, torch.float64])
 channels = st.sampled_from([1, 3])
-tolerance = {torch.float32: 2e-4, torch.float64: 1e-11}    # some thousand roundings of 1e-7 and 2e-16; the filters' gain is below a hundred
+# some thousand roundings of 1e-7 and 2e-16; the filters' gain is below a hundred
+tolerance = {torch.float32: 2e-4, torch.float64: 1e-11}
 
 
 def sides(least:int, most:int):
     "Square, odd and thin pictures."
     side = st.integers(least, most)
-    return st.one_of(side.map(lambda n: (n, n)), st.tuples(side, side), side.map(lambda n: (least, n)), side.map(lambda n: (n, least)))
+    return st.one_of(side.map(lambda n: (n, n)), st.tuples(side, side), side.map(lambda n: (least, n)),
+                     side.map(lambda n: (n, least)))
 
 
 def refused(error:ValueError)->None:
@@ -50,14 +53,18 @@ def a_picture(draw_from:int, batch:int, C:int, shape:tuple[int, int], dtype:torc
 
 levels = st.lists(st.integers(0, 2), min_size=1, max_size=4)
 shearlets = st.one_of(st.builds(lambda n, full: dict(n_scales=n, full=full), st.integers(1, 4), st.booleans()),
-                      st.builds(lambda k, full, wrong: dict(n_scales=len(k)+(wrong == 0), shear_levels=k, full=full), levels, st.booleans(), st.integers(0, 9)))
-wavelets = st.fixed_dictionaries(dict(wavelet=st.sampled_from(["haar", "db3", "db8", "sym4", "coif2", "bior2.2", "rbio1.3"]),
+                      st.builds(lambda k, full, wrong: dict(n_scales=len(k)+(wrong == 0), shear_levels=k, full=full),
+                                levels, st.booleans(), st.integers(0, 9)))
+wavelets = st.fixed_dictionaries(dict(wavelet=st.sampled_from(["haar", "db3", "db8", "sym4", "coif2", "bior2.2",
+                                                               "rbio1.3"]),
                                       levels=st.integers(0, 5), mode=st.sampled_from([*wavelet_modes()*3, "smooth"])))
-kinds = st.one_of(st.tuples(st.just(Shearlet), shearlets), st.tuples(st.just(Wavelet), wavelets), st.tuples(st.just(Pixels), st.just({})))
+kinds = st.one_of(st.tuples(st.just(Shearlet), shearlets), st.tuples(st.just(Wavelet), wavelets),
+                  st.tuples(st.just(Pixels), st.just({})))
 
 
 @fuzz(300)
-@given(kind=kinds, shape=st.one_of(sides(47, 300), sides(47, 300), sides(1, 60)), C=channels, dtype=dtypes, batch=st.integers(1, 2))
+@given(kind=kinds, shape=st.one_of(sides(47, 300), sides(47, 300), sides(1, 60)), C=channels, dtype=dtypes,
+       batch=st.integers(1, 2))
 def test_representations(kind, shape, C, dtype, batch):
     "synthesise(analyse(x)) is x, and <synthesise(c), y> is <c, adjoint(y)>."
     before = global_state()
@@ -75,26 +82,38 @@ def test_representations(kind, shape, C, dtype, batch):
 
 
 protocols = st.one_of(st.sampled_from([PAPER, AUTHORS_CODE, SOUND, FAST]), st.builds(
-    Protocol, fidelity=st.sampled_from(["probability", "squared"]), clamp=st.sampled_from(["none", "coefficients", "image", "authors"]),
-    spatial=st.sampled_from(["l1", "grey"]), statistics=st.sampled_from(["colour", "grey", "authors"]), pooled=st.sampled_from(["scale and shear", "band"]),
-    noise=st.sampled_from(["uniform", "gaussian", "zero"]), noise_channels=st.sampled_from(["shared", "separate", "authors"]), antithetic=st.booleans(),
+    Protocol, fidelity=st.sampled_from(["probability", "squared"]), clamp=st.sampled_from(["none", "coefficients",
+                                                                                           "image", "authors"]),
+    spatial=st.sampled_from(["l1", "grey"]), statistics=st.sampled_from(["colour", "grey", "authors"]),
+                                                                                     pooled=st.sampled_from(["scale and shear", "band"]),
+    noise=st.sampled_from(["uniform", "gaussian", "zero"]), noise_channels=st.sampled_from(["shared", "separate",
+                                                                                            "authors"]),
+                                                                                     antithetic=st.booleans(),
     noise_free=st.sampled_from([0., .25, .5, 1.]), amplitude=st.sampled_from(["full", "random"]),
     canvas=st.sampled_from(["mean", "mean and zero", "mean or zero", "random"]), lr=st.sampled_from([.01, .1, 1.]),
-    betas=st.sampled_from([(.9, .999), (.9, .8), (0., 0.)]), growth=st.sampled_from([0., .4, 1.]), settle=st.sampled_from([0., .2, .5, 1.]), prune=st.sampled_from([0., .1, 1.])))
-options = {ShearletX: st.fixed_dictionaries(dict(n_scales=st.integers(1, 3))), WaveletX: st.fixed_dictionaries(dict(levels=st.integers(1, 6), mode=st.sampled_from(wavelet_modes()))),
-           CartoonX: st.fixed_dictionaries(dict(wavelet=st.sampled_from(["haar", "db3"]), levels=st.integers(1, 4))), PixelMask: st.just({})}
+    betas=st.sampled_from([(.9, .999), (.9, .8), (0., 0.)]), growth=st.sampled_from([0., .4, 1.]),
+                                                                                     settle=st.sampled_from([0., .2, .5,
+                                                                                                             1.]),
+                                                                                     prune=st.sampled_from([0., .1,
+                                                                                                            1.])))
+options = {ShearletX: st.fixed_dictionaries(dict(n_scales=st.integers(1, 3))),
+           WaveletX: st.fixed_dictionaries(dict(levels=st.integers(1, 6), mode=st.sampled_from(wavelet_modes()))),
+           CartoonX: st.fixed_dictionaries(dict(wavelet=st.sampled_from(["haar", "db3"]), levels=st.integers(1, 4))),
+           PixelMask: st.just({})}
 explainers = st.sampled_from(list(options)).flatmap(lambda E: st.tuples(st.just(E), options[E]))
 
 
 @fuzz(200)
-@given(explainer=explainers, protocol=protocols, shape=sides(47, 110), C=channels, dtype=dtypes, batch=st.integers(1, 2), steps=st.integers(0, 4),
+@given(explainer=explainers, protocol=protocols, shape=sides(47, 110), C=channels, dtype=dtypes,
+       batch=st.integers(1, 2), steps=st.integers(0, 4),
        samples=st.sampled_from([2, 4, 1, 3]), seed=st.integers(0, 2**40), per_pass=st.integers(1, 9))
 def test_explainers(explainer, protocol, shape, C, dtype, batch, steps, samples, seed, per_pass):
     "Masks in [0,1], a finite history; model, picture and global generators untouched; the same seed, the same bits."
     model, x = SmoothClassifier(dtype=dtype), a_picture(2, batch, C, shape, dtype)
     before, kept, weights = global_state(), x.clone(), {k: v.clone() for k, v in model.state_dict().items()}
     try:
-        explain = explainer[0](model, protocol=protocol, steps=steps, samples=samples, max_samples_per_pass=per_pass, **explainer[1])
+        explain = explainer[0](model, protocol=protocol, steps=steps, samples=samples, max_samples_per_pass=per_pass,
+                               **explainer[1])
         why, again = (explain(x, seed=seed, progress=False) for _ in range(2))
     except ValueError as error: return refused(error)
     event(f"{explainer[0].__name__} done")
@@ -108,10 +127,14 @@ def test_explainers(explainer, protocol, shape, C, dtype, batch, steps, samples,
 
 
 @fuzz(300)
-@given(shape=st.one_of(sides(16, 90), sides(16, 90), sides(1, 20)), C=channels, dtype=dtypes, constant=st.booleans(), chosen=st.fixed_dictionaries({}, optional=dict(
-    thin=st.booleans(), polarity=st.sampled_from(["both", "positive", "negative"]), boundary=st.sampled_from(["periodic", "symmetric"]),
-    shear_level=st.integers(2, 5), octaves=st.sampled_from([.5, 3.5, 6.]), offset=st.sampled_from([0., 1., 3.]), scales_per_octave=st.integers(1, 3),
-    alpha=st.sampled_from([0., .8, 1.]), wavelet_support=st.sampled_from([None, .5, 12., 500.]), contrast=st.sampled_from([0., 3/255]),
+@given(shape=st.one_of(sides(16, 90), sides(16, 90), sides(1, 20)), C=channels, dtype=dtypes, constant=st.booleans(),
+       chosen=st.fixed_dictionaries({}, optional=dict(
+    thin=st.booleans(), polarity=st.sampled_from(["both", "positive", "negative"]),
+                                                      boundary=st.sampled_from(["periodic", "symmetric"]),
+    shear_level=st.integers(2, 5), octaves=st.sampled_from([.5, 3.5, 6.]), offset=st.sampled_from([0., 1., 3.]),
+                                                      scales_per_octave=st.integers(1, 3),
+    alpha=st.sampled_from([0., .8, 1.]), wavelet_support=st.sampled_from([None, .5, 12., 500.]),
+                                                      contrast=st.sampled_from([0., 3/255]),
     threshold=st.sampled_from([0., .1, .99]))))
 def test_edges(shape, C, dtype, constant, chosen):
     "A measure in [0,1] and an angle at every pixel; nothing but a constant picture's absence of edges is sure."
@@ -120,14 +143,16 @@ def test_edges(shape, C, dtype, constant, chosen):
     try: found = EdgeDetector(**chosen)(x)
     except ValueError as error: return refused(error)
     event("edges done")
-    assert found.measure.shape == found.edges.shape == found.orientation.shape == (1, *shape) and found.edges.dtype == torch.bool
+    assert found.measure.shape == found.edges.shape == found.orientation.shape == (1,
+                                                                                   *shape) and found.edges.dtype == torch.bool
     assert found.measure.isfinite().all() and found.measure.min() >= 0 and found.measure.max() <= 1 and found.orientation.isfinite().all()
     assert not (constant and found.edges.any() and chosen.get("contrast", 1) > 0)
     assert torch.equal(x, kept) and global_state() == before
 
 
 @fuzz(150)
-@given(shares=st.one_of(st.integers(-2, 50), st.lists(st.floats(allow_nan=True), max_size=6), st.lists(st.floats(0, 1), max_size=6).map(lambda s: sorted({0., 1., *s}))),
+@given(shares=st.one_of(st.integers(-2, 50), st.lists(st.floats(allow_nan=True), max_size=6),
+                        st.lists(st.floats(0, 1), max_size=6).map(lambda s: sorted({0., 1., *s}))),
        C=channels, dtype=dtypes, shape=sides(8, 24), batch=st.integers(0, 20))
 def test_curves(shares, C, dtype, shape, batch):
     "Curves end where they must: everything is the picture itself, whatever the shares."
@@ -138,17 +163,21 @@ def test_curves(shares, C, dtype, shape, batch):
     try: insertion, deletion = coefficient_curves(why, shares=shares, batch=batch, progress=False)
     except ValueError as error: return refused(error)
     event("curves done")
-    assert insertion.retained.shape == (1, len(s)) and insertion.retained.isfinite().all() and (insertion.retained >= 0).all()
-    near = pytest.approx(1, rel=1e-3 if dtype == torch.float32 else 1e-9)                # logits are in the hundreds: 200 times 1e-6
+    assert insertion.retained.shape == (1,
+                                        len(s)) and insertion.retained.isfinite().all() and (insertion.retained >= 0).all()
+    near = pytest.approx(1, rel=1e-3 if dtype == torch.float32 else 1e-9)  # logits are in the hundreds: 200 times 1e-6
     assert insertion.retained[0, -1].item() == near and deletion.retained[0, 0].item() == near
     assert math.isclose(insertion.retained[0, 0].item(), deletion.retained[0, -1].item(), rel_tol=1e-3)
 
 
 @fuzz(150)
 @given(shape=st.one_of(sides(20, 90), sides(8, 20)), C=channels, dtype=dtypes, batch=st.integers(1, 2),
-       areas=st.one_of(st.floats(-.1, 1.1), st.lists(st.floats(.001, .999), max_size=3)), seed=st.integers(0, 2**40), chosen=st.fixed_dictionaries({}, optional=dict(
-    steps=st.integers(1, 3), spacing=st.integers(1, 12), sigma=st.sampled_from([.5, 1., 5., 21.]), levels=st.integers(2, 8), max_blur=st.sampled_from([.5, 20.]),
-    variant=st.sampled_from(["preserve", "delete"]), jitter=st.sampled_from(["alternate", "random", "none"]), border=st.sampled_from(["zero", "normalised"]),
+       areas=st.one_of(st.floats(-.1, 1.1), st.lists(st.floats(.001, .999), max_size=3)), seed=st.integers(0, 2**40),
+       chosen=st.fixed_dictionaries({}, optional=dict(
+    steps=st.integers(1, 3), spacing=st.integers(1, 12), sigma=st.sampled_from([.5, 1., 5., 21.]),
+                                                      levels=st.integers(2, 8), max_blur=st.sampled_from([.5, 20.]),
+    variant=st.sampled_from(["preserve", "delete"]), jitter=st.sampled_from(["alternate", "random", "none"]),
+                                                      border=st.sampled_from(["zero", "normalised"]),
     frame=st.sampled_from(["margin", "image"]), max_images_per_pass=st.integers(1, 5))))
 def test_smooth_masks(shape, C, dtype, batch, areas, seed, chosen):
     "As for the other explainers, for every area."
@@ -160,19 +189,28 @@ def test_smooth_masks(shape, C, dtype, batch, areas, seed, chosen):
     except ValueError as error: return refused(error)
     event("smooth mask done")
     for why, twin in zip(found, again):
-        assert why.mask.shape == (batch, 1, *shape) and why.mask.min() >= 0 and why.mask.max() <= 1 and torch.equal(why.mask, twin.mask)
+        assert why.mask.shape == (batch, 1,
+                                  *shape) and why.mask.min() >= 0 and why.mask.max() <= 1 and torch.equal(why.mask,
+                                                                                                          twin.mask)
         assert all(len(h) == chosen.get("steps", 2) and h.isfinite().all() for h in why.history.values())
     assert torch.equal(x, kept) and global_state() == before and model.training
 
 
 @pytest.mark.parametrize("make", [
-    lambda: EdgeDetector(polarity="none"), lambda: EdgeDetector(shear_level=1), lambda: EdgeDetector(octaves=0.), lambda: EdgeDetector(offset=7.),
-    lambda: EdgeDetector(scales_per_octave=0), lambda: EdgeDetector(wavelet_support=0.), lambda: EdgeDetector(threshold=1.),
-    lambda: SmoothMask(SmoothClassifier(), (.1,), steps=0), lambda: SmoothMask(SmoothClassifier(), (.1,), spacing=0), lambda: SmoothMask(SmoothClassifier(), ()),
-    lambda: SmoothMask(SmoothClassifier(), (.1,), sigma=0.), lambda: SmoothMask(SmoothClassifier(), (.1,), levels=1), lambda: SmoothMask(SmoothClassifier(), 1.),
-    lambda: SmoothMask(SmoothClassifier(), (.1,), max_images_per_pass=0), lambda: Protocol(steps=-1), lambda: Protocol(lr=0.), lambda: Protocol(prune=1.1),
-    lambda: Protocol(canvas="grey"), lambda: Protocol(noise="pink"), lambda: Protocol(betas=(.9, 1.)), lambda: Protocol(betas=(.9,)), lambda: Protocol(lr=math.nan),
-    lambda: Protocol(samples=2.5), lambda: Wavelet((64, 64), levels=2.5), lambda: Wavelet((64, 64), "no such"), lambda: Pixels((0, 4))])
+    lambda: EdgeDetector(polarity="none"), lambda: EdgeDetector(shear_level=1), lambda: EdgeDetector(octaves=0.),
+                                  lambda: EdgeDetector(offset=7.),
+    lambda: EdgeDetector(scales_per_octave=0), lambda: EdgeDetector(wavelet_support=0.),
+                                  lambda: EdgeDetector(threshold=1.),
+    lambda: SmoothMask(SmoothClassifier(), (.1,), steps=0), lambda: SmoothMask(SmoothClassifier(), (.1,), spacing=0),
+                                  lambda: SmoothMask(SmoothClassifier(), ()),
+    lambda: SmoothMask(SmoothClassifier(), (.1,), sigma=0.), lambda: SmoothMask(SmoothClassifier(), (.1,), levels=1),
+                                  lambda: SmoothMask(SmoothClassifier(), 1.),
+    lambda: SmoothMask(SmoothClassifier(), (.1,), max_images_per_pass=0), lambda: Protocol(steps=-1),
+                                  lambda: Protocol(lr=0.), lambda: Protocol(prune=1.1),
+    lambda: Protocol(canvas="grey"), lambda: Protocol(noise="pink"), lambda: Protocol(betas=(.9, 1.)),
+                                  lambda: Protocol(betas=(.9,)), lambda: Protocol(lr=math.nan),
+    lambda: Protocol(samples=2.5), lambda: Wavelet((64, 64), levels=2.5), lambda: Wavelet((64, 64), "no such"),
+                                  lambda: Pixels((0, 4))])
 def test_refusals(make):
     "Each wrong choice by itself, when it is made and not later."
     with pytest.raises(ValueError) as raised: make()
