@@ -49,9 +49,10 @@ class Protocol:
             if not 0 <= getattr(self, name) <= 1: raise ValueError(f"Protocol: {name}={getattr(self, name)}; a share between 0 and 1 is needed")
         whole = isinstance(self.steps, Integral) and isinstance(self.samples, Integral)
         if not whole or self.steps < 0 or self.samples < 1 or not 0 < self.lr < math.inf:
-            raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be negative, samples and lr must be positive, "
-                             "steps and samples whole numbers, lr finite")
-        if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas): raise ValueError(f"Protocol: betas={self.betas}; two numbers in [0,1) are needed")
+            raise ValueError(f"Protocol: steps={self.steps}, samples={self.samples}, lr={self.lr}; steps must not be "
+                             "negative, samples and lr must be positive, steps and samples whole numbers, lr finite")
+        if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
+            raise ValueError(f"Protocol: betas={self.betas}; two numbers in [0,1) are needed")
         noise_function(self.noise)                                         # refuses unknown names
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
                        pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"),

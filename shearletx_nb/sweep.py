@@ -290,10 +290,11 @@ def read_rows(path:Path)->pa.Table|None:
     try:
         file = pq.ParquetFile(content, page_checksum_verification=True)
         table, facts = file.read(), file.metadata.metadata or {}
-        if facts.get(b"sha256", _rows_digest(table)) != _rows_digest(table): raise ValueError("the SHA-256 of its rows is another one")
+        if facts.get(b"sha256", _rows_digest(table)) != _rows_digest(table): raise ValueError("its SHA-256 is wrong")
     except Exception as error:    # whatever Arrow makes of damaged bytes
         cause = str(error).splitlines()[:1] or [type(error).__name__]
-        raise pa.ArrowInvalid(f"{path} is damaged ({cause[0][:200]}): the same sweep sets it aside and computes it again") from None
+        raise pa.ArrowInvalid(f"{path} is damaged ({cause[0][:200]}): "
+                              "the same sweep sets it aside and computes it again") from None
     return table
 
 # %% ../nbs/60_sweep.ipynb #debb1979
@@ -350,7 +351,8 @@ def read_plan(out:str|Path)->list[dict]: # the cells of a grid with their keys
     if not path.is_file(): raise ValueError(f"there is no sweep in {out}: plan.json is missing")
     plan = read_sealed(path, "the same sweep writes it anew")
     cells = plan.get("cells") if isinstance(plan, dict) else plan      # release 0.1.0 wrote the cells alone
-    if not isinstance(cells, list) or not all(isinstance(c, dict) and "key" in c for c in cells): raise ValueError(f"{path} is no plan of a sweep: the same sweep writes it anew")
+    if not isinstance(cells, list) or not all(isinstance(c, dict) and "key" in c for c in cells):
+        raise ValueError(f"{path} is no plan of a sweep: the same sweep writes it anew")
     return cells
 
 # %% ../nbs/60_sweep.ipynb #ee42081b

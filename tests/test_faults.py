@@ -3,7 +3,8 @@ import contextlib, errno, importlib.resources, os, random, signal, subprocess, s
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import nbformat, numpy as np, pandas as pd, psutil, pyarrow as pa, pyarrow.parquet as pq, pytest, safetensors.torch, torch, yaml
+import nbformat, numpy as np, pandas as pd, psutil, pyarrow as pa, pyarrow.parquet as pq, pytest
+import safetensors.torch, torch, yaml
 from PIL import Image
 from test_sweep import make_pictures, one_thread
 
@@ -19,7 +20,7 @@ root = Path(__file__).parents[1]
 
 
 def damages(whole:bytes, seed:int, most:int=40)->Iterator[tuple[str, bytes]]:
-    "The bytes of a file, cut short and with one byte changed: at every tenth byte, or in larger files at seeded places."
+    "The bytes of a file, cut short and with one byte changed: every tenth, or in larger files seeded ones."
     draw = random.Random(seed)
     places = range(0, len(whole), 10) if len(whole) <= 10*most else sorted(draw.sample(range(len(whole)), most))
     for place in places:
@@ -29,7 +30,7 @@ def damages(whole:bytes, seed:int, most:int=40)->Iterator[tuple[str, bytes]]:
 
 
 def survive(path:Path, read:Callable, seed:int, most:int=40)->list[str]:
-    "Damage a file in many ways; each is refused in one sentence that names it, or changes nothing that is read. Returns the refusals."
+    "Damage a file in many ways: each is refused in a sentence that names it or changes nothing; the refusals."
     whole, right, said = path.read_bytes(), read(), []
     for what, content in damages(whole, seed, most):
         path.write_bytes(content)
@@ -182,7 +183,7 @@ def test_advice_on_a_damaged_manifest_helps(tmp_path):
 
 @pytest.mark.parametrize("profile", ["paper", "smoke"])
 def test_damaged_profiles(profile, tmp_path):
-    "A profile is written by hand: what is no profile any more is refused, what still is one is read as it stands, which the manifest tells."
+    "Written by hand: what is no profile any more is refused; what still is one counts, and the manifest will tell."
     for path in (root/"nbs/experiments").glob("[0-9]*.ipynb"): (tmp_path/path.name).touch()
     (tmp_path/"profiles").mkdir()
     path, said = tmp_path/"profiles"/f"{profile}.yaml", 0
@@ -248,16 +249,14 @@ def test_full_disk(tmp_path):
         calls = writers(disk)
         before, filler = files(disk), fill(disk)
         for name, write in calls.items():
-            with pytest.raises(OSError,
-                               match="what was there before is kept: free some space|is full; every task that was finished is safe") as raised:
-                write()
+            said = "what was there before is kept: free some space|is full; every task that was finished is safe"
+            with pytest.raises(OSError, match=said) as raised: write()
             assert raised.value.errno == errno.ENOSPC and name in str(raised.value) and "\n" not in str(raised.value)
             assert files(disk) == before, name
         filler.unlink()
         for write in calls.values(): write()
-        assert all(files(disk)[name] != whole for name, whole in before.items() if Path(name).name in ("why.npz",
-                                                                                                       "rows.csv",
-                                                                                                       f"{'0'*32}.parquet"))
+        now = files(disk)
+        assert all(now[name] != before[name] for name in ("why.npz", "run/rows.csv", f"sweep/rows/{'0'*32}.parquet"))
 
 
 def test_read_only_disk(tmp_path):
@@ -266,9 +265,8 @@ def test_read_only_disk(tmp_path):
         calls, before = writers(disk), files(disk)
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         for name, write in calls.items():
-            with pytest.raises(OSError,
-                               match="cannot be written .Read-only file system.; what was there before is kept") as raised:
-                write()
+            said = "cannot be written .Read-only file system.; what was there before is kept"
+            with pytest.raises(OSError, match=said) as raised: write()
             assert raised.value.errno == errno.EROFS and (name in str(raised.value) or name == "sweep")
         with pytest.raises(OSError, match="Read-only file system"):
             sweep(tiny_grid(make_pictures(tmp_path/"pictures", 1)), disk/"sweep", workers=0, progress=False)
@@ -361,7 +359,7 @@ manifest = run.finish()"""
 @pytest.mark.parametrize("command, moments", [("explain", [(0, 1), (1, 2)]), ("sweep", [(0, 2), (2, 4)]),
                                               ("reproduce", [(4, 8)])])
 def test_ctrl_c(command, moments, tmp_path):
-    "At seeded moments: one line, exit code 130, nothing half written, nobody left behind; the same command then completes."
+    "At seeded moments: one line, exit code 130, nothing half written, nobody left; the same command then completes."
     draw, out, codes = random.Random(command), tmp_path/"out", []
     arguments = (*COMMANDS[command], f"--out={out}")
     small_experiment(tmp_path)

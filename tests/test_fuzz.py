@@ -22,8 +22,9 @@ def fuzz(n:int):
                     suppress_health_check=list(HealthCheck))
 
 
-dtypes = st.sampled_from([torch.float32, torch.float64])
-channels = st.sampled_from([1, 3])
+pick = st.sampled_from
+dtypes = pick([torch.float32, torch.float64])
+channels = pick([1, 3])
 # some thousand roundings of 1e-7 and 2e-16; the filters' gain is below a hundred
 tolerance = {torch.float32: 2e-4, torch.float64: 1e-11}
 
@@ -42,7 +43,7 @@ def refused(error:ValueError)->None:
 
 def global_state()->tuple:
     "The states of all global generators."
-    return torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()
+    return torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()  # noqa: NPY002
 
 
 def a_picture(draw_from:int, batch:int, C:int, shape:tuple[int, int], dtype:torch.dtype)->torch.Tensor:
@@ -55,9 +56,9 @@ levels = st.lists(st.integers(0, 2), min_size=1, max_size=4)
 shearlets = st.one_of(st.builds(lambda n, full: dict(n_scales=n, full=full), st.integers(1, 4), st.booleans()),
                       st.builds(lambda k, full, wrong: dict(n_scales=len(k)+(wrong == 0), shear_levels=k, full=full),
                                 levels, st.booleans(), st.integers(0, 9)))
-wavelets = st.fixed_dictionaries(dict(wavelet=st.sampled_from(["haar", "db3", "db8", "sym4", "coif2", "bior2.2",
-                                                               "rbio1.3"]),
-                                      levels=st.integers(0, 5), mode=st.sampled_from([*wavelet_modes()*3, "smooth"])))
+wavelets = st.fixed_dictionaries(dict(
+    wavelet=pick(["haar", "db3", "db8", "sym4", "coif2", "bior2.2", "rbio1.3"]), levels=st.integers(0, 5),
+    mode=pick([*wavelet_modes()*3, "smooth"])))
 kinds = st.one_of(st.tuples(st.just(Shearlet), shearlets), st.tuples(st.just(Wavelet), wavelets),
                   st.tuples(st.just(Pixels), st.just({})))
 
@@ -77,36 +78,33 @@ def test_representations(kind, shape, C, dtype, batch):
     assert relative_error(T.synthesise(c), x) < tolerance[dtype]
     c = torch.randn(c.shape, generator=draw, dtype=dtype)
     s, a = T.synthesise(c), T.adjoint(y)
-    assert abs((s.double()*y).sum()-(c.double()*a).sum()) < tolerance[dtype]*(s.double().norm()*y.norm()+c.double().norm()*a.norm())
-    assert torch.equal(x, kept) and s.dtype == a.dtype == dtype and global_state() == before
+    assert s.dtype == a.dtype == dtype
+    s, y, c, a = (t.double() for t in (s, y, c, a))
+    assert abs((s*y).sum()-(c*a).sum()) < tolerance[dtype]*(s.norm()*y.norm()+c.norm()*a.norm())
+    assert torch.equal(x, kept) and global_state() == before
 
 
-protocols = st.one_of(st.sampled_from([PAPER, AUTHORS_CODE, SOUND, FAST]), st.builds(
-    Protocol, fidelity=st.sampled_from(["probability", "squared"]), clamp=st.sampled_from(["none", "coefficients",
-                                                                                           "image", "authors"]),
-    spatial=st.sampled_from(["l1", "grey"]), statistics=st.sampled_from(["colour", "grey", "authors"]),
-                                                                                     pooled=st.sampled_from(["scale and shear", "band"]),
-    noise=st.sampled_from(["uniform", "gaussian", "zero"]), noise_channels=st.sampled_from(["shared", "separate",
-                                                                                            "authors"]),
-                                                                                     antithetic=st.booleans(),
-    noise_free=st.sampled_from([0., .25, .5, 1.]), amplitude=st.sampled_from(["full", "random"]),
-    canvas=st.sampled_from(["mean", "mean and zero", "mean or zero", "random"]), lr=st.sampled_from([.01, .1, 1.]),
-    betas=st.sampled_from([(.9, .999), (.9, .8), (0., 0.)]), growth=st.sampled_from([0., .4, 1.]),
-                                                                                     settle=st.sampled_from([0., .2, .5,
-                                                                                                             1.]),
-                                                                                     prune=st.sampled_from([0., .1,
-                                                                                                            1.])))
+choices = st.fixed_dictionaries(dict(
+    fidelity=pick(["probability", "squared"]), clamp=pick(["none", "coefficients", "image", "authors"]),
+    spatial=pick(["l1", "grey"]), statistics=pick(["colour", "grey", "authors"]),
+    pooled=pick(["scale and shear", "band"]), noise=pick(["uniform", "gaussian", "zero"]),
+    noise_channels=pick(["shared", "separate", "authors"]), antithetic=st.booleans(),
+    noise_free=pick([0., .25, .5, 1.]), amplitude=pick(["full", "random"]), lr=pick([.01, .1, 1.]),
+    canvas=pick(["mean", "mean and zero", "mean or zero", "random"]),
+    betas=pick([(.9, .999), (.9, .8), (0., 0.)]), growth=pick([0., .4, 1.]), settle=pick([0., .2, .5, 1.]),
+    prune=pick([0., .1, 1.])))
+protocols = st.one_of(pick([PAPER, AUTHORS_CODE, SOUND, FAST]), choices.map(lambda c: Protocol(**c)))
 options = {ShearletX: st.fixed_dictionaries(dict(n_scales=st.integers(1, 3))),
-           WaveletX: st.fixed_dictionaries(dict(levels=st.integers(1, 6), mode=st.sampled_from(wavelet_modes()))),
-           CartoonX: st.fixed_dictionaries(dict(wavelet=st.sampled_from(["haar", "db3"]), levels=st.integers(1, 4))),
+           WaveletX: st.fixed_dictionaries(dict(levels=st.integers(1, 6), mode=pick(wavelet_modes()))),
+           CartoonX: st.fixed_dictionaries(dict(wavelet=pick(["haar", "db3"]), levels=st.integers(1, 4))),
            PixelMask: st.just({})}
-explainers = st.sampled_from(list(options)).flatmap(lambda E: st.tuples(st.just(E), options[E]))
+explainers = pick(list(options)).flatmap(lambda E: st.tuples(st.just(E), options[E]))
 
 
 @fuzz(200)
 @given(explainer=explainers, protocol=protocols, shape=sides(47, 110), C=channels, dtype=dtypes,
        batch=st.integers(1, 2), steps=st.integers(0, 4),
-       samples=st.sampled_from([2, 4, 1, 3]), seed=st.integers(0, 2**40), per_pass=st.integers(1, 9))
+       samples=pick([2, 4, 1, 3]), seed=st.integers(0, 2**40), per_pass=st.integers(1, 9))
 def test_explainers(explainer, protocol, shape, C, dtype, batch, steps, samples, seed, per_pass):
     "Masks in [0,1], a finite history; model, picture and global generators untouched; the same seed, the same bits."
     model, x = SmoothClassifier(dtype=dtype), a_picture(2, batch, C, shape, dtype)
@@ -126,16 +124,16 @@ def test_explainers(explainer, protocol, shape, C, dtype, batch, steps, samples,
     assert model.training and all(torch.equal(v, weights[k]) for k, v in model.state_dict().items())
 
 
+edge_options = st.fixed_dictionaries({}, optional=dict(
+    thin=st.booleans(), polarity=pick(["both", "positive", "negative"]), boundary=pick(["periodic", "symmetric"]),
+    shear_level=st.integers(2, 5), octaves=pick([.5, 3.5, 6.]), offset=pick([0., 1., 3.]), alpha=pick([0., .8, 1.]),
+    scales_per_octave=st.integers(1, 3), wavelet_support=pick([None, .5, 12., 500.]), contrast=pick([0., 3/255]),
+    threshold=pick([0., .1, .99])))
+
+
 @fuzz(300)
 @given(shape=st.one_of(sides(16, 90), sides(16, 90), sides(1, 20)), C=channels, dtype=dtypes, constant=st.booleans(),
-       chosen=st.fixed_dictionaries({}, optional=dict(
-    thin=st.booleans(), polarity=st.sampled_from(["both", "positive", "negative"]),
-                                                      boundary=st.sampled_from(["periodic", "symmetric"]),
-    shear_level=st.integers(2, 5), octaves=st.sampled_from([.5, 3.5, 6.]), offset=st.sampled_from([0., 1., 3.]),
-                                                      scales_per_octave=st.integers(1, 3),
-    alpha=st.sampled_from([0., .8, 1.]), wavelet_support=st.sampled_from([None, .5, 12., 500.]),
-                                                      contrast=st.sampled_from([0., 3/255]),
-    threshold=st.sampled_from([0., .1, .99]))))
+       chosen=edge_options)
 def test_edges(shape, C, dtype, constant, chosen):
     "A measure in [0,1] and an angle at every pixel; nothing but a constant picture's absence of edges is sure."
     x = torch.full((1, C, *shape), .5, dtype=dtype) if constant else a_picture(3, 1, C, shape, dtype)
@@ -143,9 +141,9 @@ def test_edges(shape, C, dtype, constant, chosen):
     try: found = EdgeDetector(**chosen)(x)
     except ValueError as error: return refused(error)
     event("edges done")
-    assert found.measure.shape == found.edges.shape == found.orientation.shape == (1,
-                                                                                   *shape) and found.edges.dtype == torch.bool
-    assert found.measure.isfinite().all() and found.measure.min() >= 0 and found.measure.max() <= 1 and found.orientation.isfinite().all()
+    assert found.measure.shape == found.edges.shape == found.orientation.shape == (1, *shape)
+    assert found.measure.isfinite().all() and found.measure.min() >= 0 and found.measure.max() <= 1
+    assert found.orientation.isfinite().all() and found.edges.dtype == torch.bool
     assert not (constant and found.edges.any() and chosen.get("contrast", 1) > 0)
     assert torch.equal(x, kept) and global_state() == before
 
@@ -163,22 +161,23 @@ def test_curves(shares, C, dtype, shape, batch):
     try: insertion, deletion = coefficient_curves(why, shares=shares, batch=batch, progress=False)
     except ValueError as error: return refused(error)
     event("curves done")
-    assert insertion.retained.shape == (1,
-                                        len(s)) and insertion.retained.isfinite().all() and (insertion.retained >= 0).all()
+    assert insertion.retained.shape == (1, len(s))
+    assert insertion.retained.isfinite().all() and (insertion.retained >= 0).all()
     near = pytest.approx(1, rel=1e-3 if dtype == torch.float32 else 1e-9)  # logits are in the hundreds: 200 times 1e-6
     assert insertion.retained[0, -1].item() == near and deletion.retained[0, 0].item() == near
     assert math.isclose(insertion.retained[0, 0].item(), deletion.retained[0, -1].item(), rel_tol=1e-3)
 
 
+smooth_options = st.fixed_dictionaries({}, optional=dict(
+    steps=st.integers(1, 3), spacing=st.integers(1, 12), sigma=pick([.5, 1., 5., 21.]), levels=st.integers(2, 8),
+    max_blur=pick([.5, 20.]), variant=pick(["preserve", "delete"]), jitter=pick(["alternate", "random", "none"]),
+    border=pick(["zero", "normalised"]), frame=pick(["margin", "image"]), max_images_per_pass=st.integers(1, 5)))
+
+
 @fuzz(150)
 @given(shape=st.one_of(sides(20, 90), sides(8, 20)), C=channels, dtype=dtypes, batch=st.integers(1, 2),
        areas=st.one_of(st.floats(-.1, 1.1), st.lists(st.floats(.001, .999), max_size=3)), seed=st.integers(0, 2**40),
-       chosen=st.fixed_dictionaries({}, optional=dict(
-    steps=st.integers(1, 3), spacing=st.integers(1, 12), sigma=st.sampled_from([.5, 1., 5., 21.]),
-                                                      levels=st.integers(2, 8), max_blur=st.sampled_from([.5, 20.]),
-    variant=st.sampled_from(["preserve", "delete"]), jitter=st.sampled_from(["alternate", "random", "none"]),
-                                                      border=st.sampled_from(["zero", "normalised"]),
-    frame=st.sampled_from(["margin", "image"]), max_images_per_pass=st.integers(1, 5))))
+       chosen=smooth_options)
 def test_smooth_masks(shape, C, dtype, batch, areas, seed, chosen):
     "As for the other explainers, for every area."
     model, x = SmoothClassifier(dtype=dtype), a_picture(5, batch, C, shape, dtype)
