@@ -272,7 +272,7 @@ def check_cached(path:Path # such as resnet18-f37072fd.pth, which need not be th
     "Refuse a file in torch's cache whose SHA-256 does not begin with the digits in its name."
     digits = re.search(r"-([0-9a-f]{8,})\.", path.name)
     if path.is_file() and digits and not digest(path).startswith(digits[1]):
-        raise OSError(f"{path} is damaged or no file of torchvision's, its SHA-256 does not begin with {digits[1]}: delete it, to have it fetched again")
+        raise OSError(f"{path} is damaged, its SHA-256 does not begin with {digits[1]}: delete it, to have it fetched")
 
 # %% ../nbs/02_classifiers.ipynb #a7ff574a
 def _torchvision_body(name:str, weights)->nn.Module:
@@ -284,7 +284,7 @@ def _torchvision_body(name:str, weights)->nn.Module:
         return body
     if name == "mobilenet_v2": fetch_mobilenet_v2()
     check_cached(cached)
-    try: weights.get_state_dict(progress=False, check_hash=True, weights_only=True)     # torchvision itself would unpickle anything
+    try: weights.get_state_dict(progress=False, check_hash=True, weights_only=True)  # torchvision unpickles anything
     except (RuntimeError, pickle.UnpicklingError) as error:
         raise OSError(f"{cached.name} is not what torchvision published: {str(error).splitlines()[0]}") from None
     return torchvision.models.get_model(name, weights=weights, progress=False)

@@ -242,5 +242,5 @@ def main(arguments:list[str]|None=None, # None: those of the command line
         print(f"shearletx {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"shearletx {args.command}: interrupted; what is written is whole, and the same command completes it", file=sys.stderr)
+        print(f"shearletx {args.command}: interrupted; what is written is whole, start it again", file=sys.stderr)
         return 130

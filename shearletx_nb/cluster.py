@@ -60,9 +60,10 @@ def check_cluster(workers:int|None=None, scheduler:str|None=None, threads:int|No
 @contextlib.contextmanager
 def ctrl_c_waits()->Iterator[None]:
     "Ctrl-C is heard at the end of the block, and never by processes that are started in it or by its threads."
-    came, main, masks = [], threading.current_thread() is threading.main_thread(), hasattr(signal, "pthread_sigmask")   # Windows has none
+    came, main = [], threading.current_thread() is threading.main_thread()
+    masks = hasattr(signal, "pthread_sigmask")                             # Windows has none
     if masks:
-        resource_tracker.ensure_running()                                     # Python unblocks Ctrl-C when it starts this one
+        resource_tracker.ensure_running()                       # Python unblocks Ctrl-C when it starts this one
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     handler = signal.signal(signal.SIGINT, lambda *heard: came.append(heard)) if main else None
     try: yield
@@ -89,8 +90,9 @@ def open_cluster(workers:int|None=None,    # processes on this machine; None: `w
     with dask.config.set(worker_settings(threads or worker_threads(workers))):
         with contextlib.ExitStack() as opened:
             with ctrl_c_waits():
-                cluster = opened.enter_context(LocalCluster(n_workers=max(1, workers), processes=workers > 0, threads_per_worker=1,
-                                                            dashboard_address=dashboard or "127.0.0.1:0", silence_logs=logging.CRITICAL))
+                local = LocalCluster(n_workers=max(1, workers), processes=workers > 0, threads_per_worker=1,
+                                     dashboard_address=dashboard or "127.0.0.1:0", silence_logs=logging.CRITICAL)
+                cluster = opened.enter_context(local)
             with Client(cluster, set_as_default=False) as client: yield client
 
 # %% ../nbs/52_cluster.ipynb #3c6a9b45

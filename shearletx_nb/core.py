@@ -91,8 +91,8 @@ def _writing(path:Path)->Iterator[None]:
     try: yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES): raise
-        raise OSError(error.errno, f"{path} cannot be written ({os.strerror(error.errno)}); what was there before is kept: "
-                                   "free some space, or choose another folder") from None
+        raise OSError(error.errno, f"{path} cannot be written ({os.strerror(error.errno)}); "
+                                   "what was there before is kept: free some space, or choose another folder") from None
 
 # %% ../nbs/00_core.ipynb #704ee643
 @contextlib.contextmanager
@@ -221,8 +221,8 @@ class Run:
         "Keep the tables of an earlier part of the same work, if they are as they were, and drop those of other work."
         rows = self.out/"rows.csv"
         if not self.manifest.is_file():
-            if rows.is_file(): raise ValueError(f"{rows} has no manifest.json beside it that says how it was made: move or delete it")
-            return
+            if not rows.is_file(): return
+            raise ValueError(f"{rows} has no manifest.json beside it that says how it was made: move or delete it")
         old = read_manifest(self.manifest)
         tables = {self.out/Path(file).name: known for file, known in old.get("sha256", {}).items()}
         if not same_work(old["parameters"], self.parameters):
@@ -230,13 +230,15 @@ class Run:
             return
         for table, known in tables.items():
             if table.is_file() and digest(table) not in known:
-                raise ValueError(f"{table} is damaged or was edited: put back a good copy, or delete it to compute its rows again")
-        self.before, self.sha256 = round(old.get("seconds_before", 0.) + (old["seconds"] or 0.), 1), old.get("sha256", {})
+                raise ValueError(f"{table} is damaged or was edited: restore it, or delete it to compute it again")
+        self.before = round(old.get("seconds_before", 0.) + (old["seconds"] or 0.), 1)
+        self.sha256 = old.get("sha256", {})
 
     def _write(self, seconds:float|None=None, **facts)->dict:
         "Write manifest.json; without seconds, that of a run that is under way."
         before = self.before if seconds is not None else round(self.before+time.time()-self.started, 1)
-        manifest = dict(experiment=self.name, parameters=self.parameters, seconds=seconds, seconds_before=before, sha256=self.sha256, **facts)
+        manifest = dict(experiment=self.name, parameters=self.parameters, seconds=seconds, seconds_before=before,
+                        sha256=self.sha256, **facts)
         with atomic_path(self.manifest) as p: p.write_text(sealed_json(manifest), encoding="utf-8")
         return manifest
 
@@ -254,7 +256,7 @@ class Run:
         "Save a DataFrame of tidy rows."
         with atomic_path(self.path(file)) as p:
             table.to_csv(p, index=False, float_format="%.6g")
-            self.sha256[file] = [*self.sha256.get(file, [])[-1:], digest(p)]  # before and after: a kill in between is no damage
+            self.sha256[file] = [*self.sha256.get(file, [])[-1:], digest(p)]  # both: a kill in between is no damage
             self._write()
 
     def finish(self, **facts)->dict:

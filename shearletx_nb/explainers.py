@@ -149,7 +149,8 @@ def _read_parts(path:Path)->tuple[dict[str, Tensor], str, str|None]: # tensors, 
 def _unpack(path:Path)->Explanation:
     "The inverse of `_pack`, from a file."
     tensors, text, sha256 = _read_parts(path)
-    if sha256 not in (None, _explanation_digest(tensors, text)): raise ValueError("the SHA-256 of its content is not the one it was saved with")
+    if sha256 not in (None, _explanation_digest(tensors, text)):
+        raise ValueError("its SHA-256 is not the one it was saved with")
     facts = json.loads(text)
     history = {k.removeprefix("history."): tensors.pop(k) for k in list(tensors) if k.startswith("history.")}
     T = build(facts["representation"]).to(tensors["x"])
@@ -160,12 +161,14 @@ def load_explanation(path:str|Path, model:nn.Module|str|None=None)->Explanation:
     "Read an explanation; a classifier, or its name, lets it compute probabilities again."
     path = Path(path)
     if not path.is_file(): raise FileNotFoundError(f"no such explanation: {path}")
-    if path.suffix not in (".npz", ".safetensors"): raise ValueError(f"{path.name}: .npz and .safetensors files are read")
+    if path.suffix not in (".npz", ".safetensors"):
+        raise ValueError(f"{path.name}: .npz and .safetensors files are read")
     try: why = _unpack(path)
     except PermissionError: raise
     except Exception as error:    # whatever zip, NumPy, safetensors, JSON or a representation make of damaged bytes
         cause = str(error).splitlines()[:1] or [type(error).__name__]
-        raise ValueError(f"{path.name} is not an explanation or is damaged ({cause[0][:200]}): take another copy, or compute it again") from None
+        raise ValueError(f"{path.name} is not an explanation or is damaged ({cause[0][:200]}): "
+                         "take another copy, or compute it again") from None
     why.model = None if model is None else load_classifier(model)
     return why
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .classifiers import class_probabilities, logits_for
 from .core import generator, whole_number
 from .images import to_grey
-from .perturbation import NoiseStream, band_statistics
+from .perturbation import NoiseStream, band_statistics, noise_function
 from .representation import Representation
 
 # %% ../nbs/21_objective.ipynb #931dedd7
@@ -50,9 +50,12 @@ class Protocol:
             if not (isinstance(getattr(self, name), Real) and 0 <= getattr(self, name) <= 1):
                 raise ValueError(f"Protocol: {name}={getattr(self, name)!r}; a share between 0 and 1 is needed")
         for name, least in (("steps", 0), ("samples", 1)): whole_number(f"Protocol: {name}", getattr(self, name), least)
-        if not (isinstance(self.lr, Real) and 0 < self.lr < math.inf): raise ValueError(f"Protocol: lr={self.lr!r}; a positive number is needed")
-        if not (isinstance(self.betas, Sequence) and len(self.betas) == 2 and all(isinstance(b, Real) and 0 <= b < 1 for b in self.betas)):
+        if not (isinstance(self.lr, Real) and 0 < self.lr < math.inf):
+            raise ValueError(f"Protocol: lr={self.lr!r}; a positive number is needed")
+        two = isinstance(self.betas, Sequence) and len(self.betas) == 2
+        if not two or not all(isinstance(b, Real) and 0 <= b < 1 for b in self.betas):
             raise ValueError(f"Protocol: betas={self.betas!r}; two shares below 1 are needed, as Adam takes them")
+        noise_function(self.noise)                                         # refuses unknown names
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
                        pooled=("scale and shear", "band"), noise_channels=("shared", "separate", "authors"), amplitude=("full", "random"),
                        canvas=("mean", "mean and zero", "mean or zero", "random"))

@@ -19,7 +19,8 @@ from .core import atomic_path, environment, progress_bar, read_manifest
 # %% ../nbs/55_reproduce.ipynb #b7b6fef2
 def _check_profile(path:Path, settings:dict, known:set[str])->None:
     "Refuse a profile that names what is no experiment, or gives it no parameters."
-    if not isinstance(settings, dict): raise ValueError(f"{path} is no profile: experiments with their parameters are needed")
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} is no profile: experiments with their parameters are needed")
     if unknown := [str(name) for name in settings if name not in known]:
         raise ValueError(f"{path} names {', '.join(unknown)}, which is no experiment of that folder")
     for name, parameters in settings.items():
@@ -49,7 +50,8 @@ def read_profile(folder:str|Path, # nbs/experiments
     if not path.is_file(): raise ValueError(f"unknown profile {profile!r}; there are {', '.join(sorted(p.stem for p in path.parent.glob('*.yaml')))}")
     try: settings = yaml.safe_load(path.read_bytes()) or {}
     except (yaml.YAMLError, ValueError) as error:
-        raise ValueError(f"{path} is damaged or is no YAML ({str(error).splitlines()[0]}): experiments with their parameters are needed") from None
+        raise ValueError(f"{path} is damaged or is no YAML ({str(error).splitlines()[0]}): "
+                         "experiments with their parameters are needed") from None
     _check_profile(path, settings, {p.stem for p in Path(folder).glob("[0-9]*.ipynb")})
     return settings
 

@@ -283,7 +283,7 @@ def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] t
                 finished[i] = True
         except KeyboardInterrupt: pass
     if history["reward"].isnan().all(): raise KeyboardInterrupt("stopped before the first step")
-    return masks, dict(history, target=target, finished=finished)
+    return masks.clamp_(0, 1), dict(history, target=target, finished=finished)
 
 # %% ../nbs/31_smooth_mask.ipynb #62092d33
 class SmoothMask:

@@ -421,10 +421,11 @@ def read_rows(path:Path)->pa.Table|None:
     try:
         file = pq.ParquetFile(content, page_checksum_verification=True)
         table, facts = file.read(), file.metadata.metadata or {}
-        if facts.get(b"sha256", _rows_digest(table)) != _rows_digest(table): raise ValueError("the SHA-256 of its rows is another one")
+        if facts.get(b"sha256", _rows_digest(table)) != _rows_digest(table): raise ValueError("its SHA-256 is wrong")
     except Exception as error:    # whatever Arrow makes of damaged bytes
         cause = str(error).splitlines()[:1] or [type(error).__name__]
-        raise pa.ArrowInvalid(f"{path} is damaged ({cause[0][:200]}): the same sweep sets it aside and computes it again") from None
+        raise pa.ArrowInvalid(f"{path} is damaged ({cause[0][:200]}): "
+                              "the same sweep sets it aside and computes it again") from None
     return table
 
 # %% ../nbs/53_study.ipynb #debb1979
@@ -554,11 +555,17 @@ def _do(workshop:Workshop, function:Callable, *arguments)->dict:
     return function(workshop, *arguments)
 
 # %% ../nbs/53_study.ipynb #60309dbd
-def _serially(workshop:Workshop, pieces:Iterable[tuple[str, tuple]])->Iterator[tuple[str, dict|None, Exception|None]]:
+def _serially(workshop:Workshop, pieces:Iterable[tuple[str, tuple]],
+              tries:int=1, # of a piece that raises
+             )->Iterator[tuple[str, dict|None, Exception|None]]:
     "Piece after piece in this process; names, values and errors."
     for name, piece in pieces:
-        try: yield name, _do(workshop, *piece), None
-        except Exception as error: yield name, None, error
+        for left in reversed(range(tries)):
+            try: yield name, _do(workshop, *piece), None
+            except Exception as error:
+                if left: continue
+                yield name, None, error
+            break
 
 # %% ../nbs/53_study.ipynb #d57785bc
 def _on_cluster(workshop:Workshop, pieces:Iterable, workers:int|None, scheduler:str|None, threads:int|None, dashboard:str|None)->Iterator:
@@ -595,7 +602,8 @@ def _make_rows(grid:Grid|Iterable[dict], measure:Callable, store:RowStore, table
         if missing:
             pieces = _pieces(store, missing, keep, measure)
             serial = cluster["workers"] == 0 and cluster["scheduler"] is None
-            _compute(store, _serially(workshop, pieces) if serial else _on_cluster(workshop, pieces, **cluster), strict, bar)
+            results = _serially(workshop, pieces, 1 if strict else 3) if serial else _on_cluster(workshop, pieces, **cluster)
+            _compute(store, results, strict, bar)
     return cells, known
 
 # %% ../nbs/53_study.ipynb #36938f72

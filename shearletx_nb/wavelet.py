@@ -10,6 +10,7 @@ __all__ = ['wavelet_modes', 'level_sides', 'max_levels', 'wavelet_bands', 'recon
 import warnings
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -101,7 +102,8 @@ def _check_request(shape:tuple[int,int], w:pywt.Wavelet, levels:int, mode:str)->
     if mode not in wavelet_modes(): raise ValueError(f"mode {mode!r} is not known: one of {', '.join(wavelet_modes())} is needed")
     most, what = max_levels(shape, w.dec_len, mode), f"{w.name}, whose filters have length {w.dec_len}"
     if most == 0: raise ValueError(f"a picture of {tuple(shape)} is too small for {what}: each side must be at least as long")
-    if not 1 <= levels <= most: raise ValueError(f"levels={levels} at {tuple(shape)} with {what}: from 1 to {most} are possible")
+    if not isinstance(levels, Integral) or not 1 <= levels <= most:
+        raise ValueError(f"levels={levels} at {tuple(shape)} with {what}: from 1 to {most} are possible")
     if (defect := reconstruction_defect(w)) > 1e-8: warnings.warn(f"the filters of {w.name} reconstruct a picture only up to {defect:.1g}", stacklevel=3)
 
 # %% ../nbs/11_wavelet.ipynb #2d6b72f8

@@ -1,5 +1,5 @@
 "A sweep that is killed at random moments, robbed of its disk, its pictures and its files gives the rows of an undisturbed one, bit for bit."
-import contextlib, errno, json, os, random, shutil, signal, subprocess, sys, time
+import contextlib, errno, json, os, random, shutil, signal, subprocess, sys, time, warnings
 from pathlib import Path
 
 import numpy as np, psutil, pytest, torch
@@ -31,11 +31,13 @@ def small_grid(pictures:Path, steps:int=12)->Grid:
     return Grid(pictures, methods, dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
 
 
-def start(pictures:Path, out:Path, scheduler:str|None=None)->subprocess.Popen:
-    "The sweep in a process of its own."
+def start(pictures:Path, out:Path, scheduler:str|None=None, within:list[str]=())->subprocess.Popen:
+    "The sweep in a process of its own, perhaps on a machine of its own."
     code = f"from test_sweep import *\nsweep(small_grid(Path({str(pictures)!r})), Path({str(out)!r}), workers=2, threads=1, scheduler={scheduler!r}, progress=False)"
     path = os.pathsep.join(filter(None, (str(root), str(root/"tests"), os.environ.get("PYTHONPATH"))))
-    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([*within, sys.executable, "-c", code], env=env, text=True,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 @contextlib.contextmanager
@@ -134,6 +136,72 @@ def test_killed_schedulers(undisturbed, tmp_path):
                 assert "scheduler" in (text := process.stderr.read()) and "ConnectionError" in text, text
         finally:
             for p in (process, *reversed(cluster)): stop(p)
+    assert same(out, undisturbed)
+
+
+def make_machines(names:list[str])->None:
+    "Three network namespaces, joined by cables from the first to each of the others, and to nothing else."
+    def ip(*words): subprocess.run(["ip", *words], check=True, capture_output=True, timeout=60)
+    for name in names: ip("netns", "add", name)
+    for i, name in enumerate(names):
+        ip("-n", name, "link", "set", "lo", "up")
+        if i == 0: ip("-n", name, "address", "add", "192.0.2.1/32", "dev", "lo"); continue  # RFC 5737: of examples
+        near, far = f"{name}n", f"{name}f"
+        ip("link", "add", near, "netns", names[0], "type", "veth", "peer", "name", far, "netns", name)
+        ip("-n", name, "address", "add", f"192.0.2.{1+i}/32", "dev", far)
+        ends = "192.0.2.1", f"192.0.2.{1+i}"
+        for place, cable, (own, other) in ((names[0], near, ends), (name, far, ends[::-1])):
+            ip("-n", place, "link", "set", cable, "up")
+            ip("-n", place, "route", "add", other, "dev", cable, "src", own)
+
+
+@contextlib.contextmanager
+def machines():
+    "What to write before a command to run it on each of three machines, and their addresses; else this one."
+    names = [f"sx{os.getpid()}{letter}" for letter in "sab"]
+    try:
+        try: make_machines(names)
+        except (OSError, subprocess.SubprocessError) as error:
+            warnings.warn(f"no network namespaces here, the loopback instead ({error})", stacklevel=3)
+            yield [([], "127.0.0.1")]*3
+        else: yield [(["ip", "netns", "exec", name], f"192.0.2.{1+i}") for i, name in enumerate(names)]
+    finally:
+        for name in names:
+            with contextlib.suppress(OSError):
+                subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=60)
+
+
+def test_killed_machines(undisturbed, tmp_path):
+    "A scheduler and two workers, each on its own machine: one worker is killed, then the other, then a new one comes."
+    draw, out, file, running = random.Random(8), tmp_path/"out", tmp_path/"scheduler.json", []
+    path = os.pathsep.join(filter(None, (str(root), str(root/"tests"), os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    with machines() as ((here, address), *others):
+        def run(within, *arguments):
+            command = [*within, sys.executable, "-m", "dask", *arguments, "--no-dashboard"]
+            quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            running.append(subprocess.Popen(command, env=env, cwd=tmp_path, **quiet))
+            return running[-1]
+        try:
+            scheduler = run(here, "scheduler", "--host", address, "--port", "0", "--scheduler-file", str(file))
+            end = time.monotonic()+120
+            while not file.is_file() and time.monotonic() < end and scheduler.poll() is None: time.sleep(.05)
+            found = json.loads(file.read_text())["address"]
+            assert found.startswith(f"tcp://{address}:")
+            def work(place):
+                return run(place[0], "worker", found, "--host", place[1], "--nworkers", "1", "--nthreads", "1",
+                           "--no-nanny", "--death-timeout", "120")
+            workers, process = [work(place) for place in others], start(undisturbed[0], out, found, here)
+            running.append(process)
+            first, second = sorted(draw.sample(range(2, 28), 2))
+            for moment, victim in zip((first, second), draw.sample(workers, 2)):
+                wait_for(lambda moment=moment: n_rows(out) >= moment, process, 300)
+                victim.kill(); victim.wait()
+            assert n_rows(out) < 36 and process.poll() is None            # nobody is left to work, the sweep waits
+            work(draw.choice(others))
+            assert process.wait(300) == 0, process.stderr.read()
+        finally:
+            for p in reversed(running): stop(p)
     assert same(out, undisturbed)
 
 
