@@ -51,7 +51,8 @@ def check_cluster(workers:int|None=None, scheduler:str|None=None, threads:int|No
     if threads is not None: whole_number("threads", threads, 1)
     if scheduler is None or scheduler.startswith("inproc:"): return
     try: socket.create_connection(get_address_host_port(scheduler), timeout=20).close()
-    except (OSError, ValueError) as error: raise OSError(f"no Dask scheduler answers at {scheduler} ({error})") from None
+    except (OSError, ValueError) as error:
+        raise OSError(f"no Dask scheduler answers at {scheduler} ({error})") from None
 
 # %% ../nbs/03_cluster.ipynb #08e825d4
 @contextlib.contextmanager

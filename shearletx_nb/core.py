@@ -7,7 +7,8 @@ __all__ = ['relative_error', 'test_near', 'whole_number', 'check_names', 'genera
            'keep_freed_memory', 'digest', 'environment', 'same_work', 'Run']
 
 # %% ../nbs/00_core.ipynb #0e0f4592
-import contextlib, ctypes, hashlib, importlib.metadata, inspect, json, operator, os, platform, subprocess, tempfile, time
+import contextlib, ctypes, hashlib, importlib.metadata, inspect, json, operator, os, platform, subprocess, tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, is_dataclass
 from pathlib import Path

@@ -38,7 +38,8 @@ def read_profile(folder:str|Path, # nbs/experiments
     path = Path(folder)/"profiles"/f"{profile}.yaml"
     if not path.is_file(): raise ValueError(f"unknown profile {profile!r}; there are {', '.join(sorted(p.stem for p in path.parent.glob('*.yaml')))}")
     try: table = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error: raise ValueError(f"the profile {path} is no YAML ({' '.join(str(error).split())})") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"the profile {path} is no YAML ({' '.join(str(error).split())})") from None
     if not (isinstance(table, dict) and all(isinstance(options, dict) for options in table.values())):
         raise ValueError(f"the profile {path} must give parameters by experiment, such as 01_transforms: {{n: 7}}")
     return table
@@ -48,8 +49,8 @@ def check_parameters(notebooks:list[Path], # of experiments
                      names:Iterable[str],  # of parameters to be set
                     )->None:
     "Refuse parameters that none of the experiments has: papermill would set them without effect."
-    tagged = [c.source for n in notebooks for c in nbformat.read(n, 4).cells if "parameters" in c.metadata.get("tags", [])]
-    known = {node.id for source in tagged for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    cells = [c for n in notebooks for c in nbformat.read(n, 4).cells if "parameters" in c.metadata.get("tags", [])]
+    known = {node.id for c in cells for node in ast.walk(ast.parse(c.source)) if isinstance(node, ast.Name)}
     for name in names:
         if name not in known: raise ValueError(f"unknown parameter {name!r}; there are {', '.join(sorted(known))}")
 

@@ -417,7 +417,8 @@ def sweep(grid:Grid,
     "Compute the rows of a grid that are not there yet, and return all of them."
     check_cluster(workers, scheduler, threads)
     try: torch.device(device)
-    except RuntimeError: raise ValueError(f"device={device!r}: cpu, cuda or another device of torch is needed") from None
+    except RuntimeError:
+        raise ValueError(f"device={device!r}: cpu, cuda or another device of torch is needed") from None
     with claim_folder(out):
         store, run, (cells, tasks) = RowStore(out), Run("sweep", out, **grid.describe()), plan_sweep(grid, progress)
         with enough_space(store.out): write_whole(store.out/"plan.json", json.dumps(cells).encode())
