@@ -60,7 +60,8 @@ class Classifier(nn.Module):
             raise ValueError(f"Classifier got {type(body).__name__} and {type(normalise).__name__}; "
                              "a model and, if any, Normalise(mean, std) are needed")
         if output not in ("softmax", "sigmoid"): raise ValueError(f"output={output!r}: softmax or sigmoid is needed")
-        self.normalise, self.body, self.name, self.output = normalise or nn.Identity(), body, name or type(body).__name__, output
+        self.normalise, self.body = normalise or nn.Identity(), body
+        self.name, self.output = name or type(body).__name__, output
     def forward(self, x:Tensor)->Tensor: return logits_of(self.body(self.normalise(x)), len(x))
     def extra_repr(self)->str: return "" if self.output == "softmax" else f"output={self.output}"
 
@@ -77,14 +78,17 @@ def check_logits(z:Tensor,                # (B,classes) a model's answer
                  what:str="the pictures", # that it was shown
                 )->Tensor:                # z itself
     "Refuse answers that are no logits."
-    if not z.is_floating_point(): raise ValueError(f"the model's answer to {what} has dtype {z.dtype}; logits are floating point numbers")
+    if not z.is_floating_point():
+        raise ValueError(f"the model's answer to {what} has dtype {z.dtype}; logits are floating point numbers")
     if z.shape[1] < (least := 1 if output == "sigmoid" else 2):
-        raise ValueError(f"the model has {z.shape[1]} outputs, at least {least} are needed (the softmax of one is always 1): "
+        raise ValueError(f"the model has {z.shape[1]} outputs, {least} are needed (the softmax of one is always 1): "
                          'load_classifier(model, output="sigmoid") explains a yes or no; regression is not explained')
-    if not z.amax(dim=1).isfinite().all():                          # minus infinity rules a class out, which is an answer
+    if not z.amax(dim=1).isfinite().all():                      # minus infinity rules a class out, which is an answer
         raise ValueError(f"the model's answer to {what} has NaN or infinite values; finite logits are needed")
-    if output != "sigmoid" and (z >= 0).all() and (z.sum(dim=1)-1).abs().max() < 1e-4:      # a thousand float32 probabilities add up to 1 within 1e-5
-        raise ValueError("the model returned probabilities; logits are needed: the layer before its softmax, or the logarithm of its answer")
+    one = (z >= 0).all() and (z.sum(dim=1)-1).abs().max() < 1e-4        # a thousand in float32 add up to 1 within 1e-5
+    if output != "sigmoid" and one:
+        raise ValueError("the model returned probabilities; logits are needed: "
+                         "the layer before its softmax, or the logarithm of its answer")
     return z
 
 # %% ../nbs/02_classifiers.ipynb #9c429f77
@@ -92,9 +96,11 @@ def _why_not(model:nn.Module, x:Tensor, error:Exception)->str:
     "One sentence on a model that could not take pictures."
     tensors = [t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
     for t in tensors:
-        if t.device != x.device: return f"the model is on the device {t.device}, the pictures on {x.device}: model.to(x.device) is needed"
+        if t.device != x.device:
+            return f"the model is on the device {t.device}, the pictures on {x.device}: model.to(x.device) is needed"
     for t in tensors:
-        if t.dtype != x.dtype: return f"the model has weights in {t.dtype}, the pictures are in {x.dtype}: model.to(x.dtype) is needed"
+        if t.dtype != x.dtype:
+            return f"the model has weights in {t.dtype}, the pictures are in {x.dtype}: model.to(x.dtype) is needed"
     said = " ".join(str(error).split())[:200]
     return (f"the model does not take pictures of shape {tuple(x.shape)} ({type(error).__name__}: {said}): "
             "another size= of load_image, or a resize layer in front of the model, may be needed")
@@ -105,11 +111,13 @@ def logits_for(model:nn.Module,         # pictures to an answer that holds logit
                what:str="the pictures", # what x is
               )->Tensor:                # (B,classes)
     "A model's logits, or one sentence on why there are none."
+    if not len(x): raise ValueError(f"{what} are an empty batch; at least one picture is needed")
     try:
         z = logits_of(model(x), len(x))
         if z.device != x.device: raise RuntimeError(f"the answer is on {z.device}")
     except torch.cuda.OutOfMemoryError: raise
-    except (RuntimeError, TypeError, AssertionError, IndexError) as error: raise ValueError(_why_not(model, x, error)) from error
+    except (RuntimeError, TypeError, AssertionError, IndexError) as error:
+        raise ValueError(_why_not(model, x, error)) from error
     return check_logits(z, getattr(model, "output", None), what)
 
 # %% ../nbs/02_classifiers.ipynb #7f5667b7
@@ -308,11 +316,12 @@ def load_classifier(name:str|nn.Module="efficientnet_lite0", # a known name, or 
                    )->nn.Module: # (B,C,H,W) in [0,1] -> (B,classes) logits
     "A frozen classifier in evaluation mode; a model of your own is wrapped and otherwise left alone."
     if isinstance(name, nn.Module):
-        said = output or ("sigmoid" if getattr(name, "output", None) == "sigmoid" else "softmax")     # asked of compiled Classifiers too
+        announced = getattr(name, "output", None) == "sigmoid"                  # also of a compiled Classifier
+        said = output or ("sigmoid" if announced else "softmax")
         if not isinstance(name, Classifier): return Classifier(name, output=said)
         return name if said == name.output else Classifier(name.body, name.normalise, name.name, said)
     if not isinstance(name, str):
-        raise ValueError(f"{type(name).__name__} is no classifier: a name or an nn.Module is needed, as the first argument")
+        raise ValueError(f"{type(name).__name__} is no classifier: a name or an nn.Module is needed, as first argument")
     key = name.lower().replace("-", "_")
     if key not in classifier_names():
         near = difflib.get_close_matches(key, classifier_names(), n=4, cutoff=.5)
@@ -330,7 +339,8 @@ def probabilities(model:nn.Module, # pictures to logits
     "Class probabilities, a bounded number of pictures at a time; the model is left as it was."
     classifier = load_classifier(model)
     with frozen(classifier):
-        return torch.cat([class_probabilities(classifier, logits_for(classifier, part, what)) for part in x.split(batch)])
+        logits = torch.cat([logits_for(classifier, part, what) for part in x.split(batch)])
+    return class_probabilities(classifier, logits)
 
 # %% ../nbs/02_classifiers.ipynb #3640ae4a
 def predictions(model:nn.Module, # pictures to logits

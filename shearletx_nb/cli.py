@@ -39,7 +39,8 @@ def _write(why, stem:Path, suffix:str)->list[Path]:
 def _report(path:Path, why, args:argparse.Namespace)->None:
     "Print what was found in one picture, and write it."
     kept = ", ".join(f"{why.kept_probability(canvas).item():.3f} ({canvas} canvas)" for canvas in ("zero", "mean"))
-    print(f"{path.name}: {class_names()[why.target.item()]}, p {why.probability.item():.3f} → {kept}; mask {100*why.mask.mean().item():.1f} %")
+    name, p, mask = class_names()[why.target.item()], why.probability.item(), why.mask.mean().item()
+    print(f"{path.name}: {name}, p {p:.3f} → {kept}; mask {100*mask:.1f} %")
     print(*(f"  {p}" for p in _write(why, Path(args.out)/f"{path.stem}_{args.method}", args.format)), sep="\n", flush=True)
 
 # %% ../nbs/56_cli.ipynb #76ff3aef
@@ -48,17 +49,18 @@ def _check_out(out:str)->None:
     whole = Path(out).absolute()
     here = next(p for p in (whole, *whole.parents) if p.exists())
     if not here.is_dir(): raise NotADirectoryError(f"{here} is a file; --out needs a folder")
-    if not os.access(here, os.W_OK|os.X_OK): raise PermissionError(f"{here} cannot be written to; --out needs a folder that can")
+    if not os.access(here, os.W_OK|os.X_OK):
+        raise PermissionError(f"{here} cannot be written to; --out needs a folder that can")
 
 # %% ../nbs/56_cli.ipynb #f86fe50d
 def _explain(args:argparse.Namespace)->int:
     "Explain photographs, one after the other; all are read first, so that a bad file is noticed at once."
     _check_out(args.out)
     if len({Path(p).stem for p in args.pictures}) < len(args.pictures):
-        raise ValueError("two pictures have the same name, and the results of one would replace those of the other: "
-                         "explain them one by one")
+        raise ValueError("two pictures have the same name, and results of one would replace those of the other: "
+                         "explain them one by one, with another --out")
     options = dict(protocol=args.protocol, steps=args.steps, samples=args.samples)
-    methods()[args.method](torch.nn.Identity(), **options)                # refuses bad options before anything is loaded
+    methods()[args.method](torch.nn.Identity(), **options)              # refuses bad options before anything is loaded
     pictures = [(Path(p), load_image(p, args.size)) for p in args.pictures]
     explain = methods()[args.method](load_classifier(args.classifier), **options)
     for i, (path, image) in enumerate(pictures):
@@ -74,7 +76,7 @@ def _add_explain(commands)->None:
     "The arguments of `shearletx explain`."
     parser = commands.add_parser("explain", help="explain what a classifier sees in photographs", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
                                  description="Find the few shearlets of a picture that its class needs. Writes a figure and the explanation of every picture, "
-                                             "and prints its class and the class probability of the picture and of the explanation.")
+                                             "and prints its class and the class probability before and after.")
     parser.add_argument("pictures", nargs="+", help="files of any common format")
     parser.add_argument("--method", choices=list(methods()), default="shearletx", help="representation that is masked")
     parser.add_argument("--classifier", default="efficientnet_lite0", metavar="NAME", help=f"without a download: {', '.join(offline_classifiers())}; any torchvision classifier")
@@ -95,7 +97,8 @@ def _add_explain(commands)->None:
 def _values(pairs:list[tuple[str, str]])->dict:
     "The values of `-p NAME VALUE`, read as YAML."
     try: return {name: yaml.safe_load(text) for name, text in pairs}
-    except yaml.YAMLError as error: raise ValueError(f"-p: a value is no YAML ({' '.join(str(error).split())})") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"-p: a value is no YAML ({' '.join(str(error).split())})") from None
 
 # %% ../nbs/56_cli.ipynb #e26bc847
 def _grid(args:argparse.Namespace)->Grid:
@@ -109,9 +112,11 @@ def _grid(args:argparse.Namespace)->Grid:
         options.update({k: v for k, v in given.items() if v is not None}, **({} if smooth else _values(args.p)))
     size = profile["size"] if args.size is None else args.size
     for p in map(Path, args.pictures):
-        if not (p.is_file() or p.is_dir() and len(args.pictures) == 1): raise FileNotFoundError(f"no such picture: {p}; files, or one folder, are swept")
+        if not (p.is_file() or p.is_dir() and len(args.pictures) == 1):
+            raise FileNotFoundError(f"no such picture: {p}; files, or one folder, are swept")
     pictures = args.pictures[0] if len(args.pictures) == 1 and Path(args.pictures[0]).is_dir() else args.pictures or None
-    return Grid(pictures, methods, args.classifiers, args.protocols, args.seeds, size, args.n if args.n is not None else profile["n"], args.shuffle)
+    n = profile["n"] if args.n is None else args.n
+    return Grid(pictures, methods, args.classifiers, args.protocols, args.seeds, size, n, args.shuffle)
 
 # %% ../nbs/56_cli.ipynb #8d759da3
 def _duration(seconds:float)->str:
@@ -200,7 +205,8 @@ def _add_execution(group)->None:
 def _reproduce(args:argparse.Namespace)->int:
     "Run experiments and say which files were written."
     _check_out(args.out)
-    try: files = reproduce(args.experiments, args.profile, _values(args.p), figures=args.out, workers=args.workers, scheduler=args.scheduler, resume=args.resume)
+    how = dict(workers=args.workers, scheduler=args.scheduler, resume=args.resume)
+    try: files = reproduce(args.experiments, args.profile, _values(args.p), figures=args.out, **how)
     except RuntimeError as error:
         print(f"shearletx reproduce: {error}", file=sys.stderr)
         return 1
@@ -230,7 +236,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments:list[str]|None=None, # None: those of the command line
         )->int:                         # exit code: 0 done, 1 something failed, 2 bad input, 130 interrupted
     "The `shearletx` command."
-    parser = _Parser(prog="shearletx", description="The ShearletX companion: explain a classifier's decision with shearlets.")
+    about = "The ShearletX companion: explain a classifier's decision with shearlets."
+    parser = _Parser(prog="shearletx", description=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_explain(commands)
     _add_sweep(commands)

@@ -54,7 +54,8 @@ def check_cluster(workers:int|None=None, scheduler:str|None=None, threads:int|No
     if threads is not None: whole_number("threads", threads, 1)
     if scheduler is None or scheduler.startswith("inproc:"): return
     try: socket.create_connection(get_address_host_port(scheduler), timeout=20).close()
-    except (OSError, ValueError) as error: raise OSError(f"no Dask scheduler answers at {scheduler} ({error})") from None
+    except (OSError, ValueError) as error:
+        raise OSError(f"no Dask scheduler answers at {scheduler} ({error})") from None
 
 # %% ../nbs/52_cluster.ipynb #9635aa08
 @contextlib.contextmanager

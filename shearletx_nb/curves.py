@@ -100,7 +100,9 @@ def _walk(T:Representation, model:nn.Module,
         held.append(part)
         if len(held) < batch and i < len(shares)-1: continue
         stack = torch.stack(held)
-        for kind in kinds: found[kind].append(probabilities(model, b+stack if kind == "insertion" else x-stack, batch, "perturbed pictures")[:, target])
+        for kind in kinds:
+            shown = b+stack if kind == "insertion" else x-stack
+            found[kind].append(probabilities(model, shown, batch, "perturbed pictures")[:, target])
         held = []
     return {kind: torch.cat(p).double() for kind, p in found.items()}
 

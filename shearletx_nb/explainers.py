@@ -86,7 +86,8 @@ class Explanation:
     def retained_probability(self, canvas:str="zero")->Tensor: # (B,)
         "Class probability of the explanation on a canvas, divided by that of the picture."
         if (self.probability == 0).any():
-            raise ValueError("an explained class has probability zero, of which nothing can be retained; kept_probability has no such limit")
+            raise ValueError("an explained class has probability zero, of which nothing can be retained; "
+                             "kept_probability has no such limit")
         return self.kept_probability(canvas) / self.probability
     def show(self, **options): return show_explanation(self, **options)
     def save(self, path:str|Path)->Path: return save_explanation(self, path)
@@ -222,7 +223,8 @@ def show_explanation(why:Explanation,
         name, p = names[why.target[i]] if names else f"class {why.target[i].item()}", why.probability[i]
         left.imshow(why.x[i].expand(3, -1, -1).movedim(0, -1).cpu()); left.set_title(f"{name}, p = {p:.2f}", fontsize=9)
         middle.imshow(drawn[i].expand(3, -1, -1).movedim(0, -1).cpu())
-        middle.set_title(why.method + ("" if kept is None else f": p {p:.2f} → {kept[i]:.2f} ({canvas} canvas)"), fontsize=9)
+        after = "" if kept is None else f": p {p:.2f} → {kept[i]:.2f} ({canvas} canvas)"
+        middle.set_title(why.method + after, fontsize=9)
         for ax in (left, middle): ax.axis("off")
         _draw_profile(right, [r for r in rows if r["image"] == i])
     return figure
@@ -233,7 +235,7 @@ def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
     if target is None: return p.argmax(dim=-1)
     try: target = torch.as_tensor(target, device=p.device)
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"target={target!r}; a class index, or one for each of the {len(p)} pictures, is needed") from None
+        raise ValueError(f"target={target!r}; a class index, or one for each of {len(p)} pictures, is needed") from None
     if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool: raise ValueError(f"target has dtype {target.dtype}; class indices are whole numbers")
     if target.ndim > 1 or (target.ndim == 1 and len(target) != len(p)):
         raise ValueError(f"target has shape {tuple(target.shape)}; one class for all pictures, or one for each of the {len(p)}, is needed")
@@ -268,7 +270,8 @@ class MaskExplainer:
         "Refuse numbers that would fail later."
         for name in ("lambda1", "lambda2"):
             value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= value < math.inf): raise ValueError(f"{name}={value!r}: a number that is not negative is needed")
+            if not (isinstance(value, Real) and 0 <= value < math.inf):
+                raise ValueError(f"{name}={value!r}: a number that is not negative is needed")
         whole_number("max_samples_per_pass", self.max_samples_per_pass, 1)
         noise_signs(self.protocol, self.protocol.samples)                  # refuses numbers that make no pairs
 

@@ -29,13 +29,17 @@ def check_images(x:Tensor,      # meant to be (B,C,H,W), C 1 or 3, in [0,1]
     if not isinstance(x, Tensor):
         raise ValueError(f"{what} is {type(x).__name__}; a tensor (B, C, H, W) is needed, as load_image returns it")
     shape = tuple(x.shape)
-    if x.ndim != 4: raise ValueError(f"{what} has shape {shape}; (B, C, H, W) is needed" + (": x[None] makes a batch of one" if x.ndim == 3 else ""))
+    if x.ndim != 4:
+        hint = ": x[None] makes a batch of one" if x.ndim == 3 else ""
+        raise ValueError(f"{what} has shape {shape}; (B, C, H, W) is needed{hint}")
     if x.shape[1] not in (1, 3): raise ValueError(f"{what} has {x.shape[1]} channels; 1 (grey) or 3 (RGB) are needed, in the second dimension")
     if 0 in shape: raise ValueError(f"{what} of shape {shape} is empty")
     if not x.is_floating_point():
-        raise ValueError(f"{what} has dtype {x.dtype}; a floating point tensor in [0,1] is needed: x/255 for 8 bit pictures")
-    if x.dtype not in (torch.float32, torch.float64): raise ValueError(f"{what} has dtype {x.dtype}; float32 or float64 is needed: x.float()")
-    if x.is_meta: raise ValueError(f"{what} is on the device meta, where tensors have no values; a real device is needed")
+        raise ValueError(f"{what} has dtype {x.dtype}; floating point in [0,1] is needed: x/255 for 8 bit pictures")
+    if x.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{what} has dtype {x.dtype}; float32 or float64 is needed: x.float()")
+    if x.is_meta:
+        raise ValueError(f"{what} is on the device meta, where tensors have no values; a real device is needed")
     if not x.isfinite().all(): raise ValueError(f"{what} has NaN or infinite values")
     low, high = x.min().item(), x.max().item()
     if low < 0 or high > 1:
@@ -82,7 +86,8 @@ def resize_and_crop(rgb:np.ndarray,       # (H,W,3) uint8 or float32
     (h, w), (height, width) = rgb.shape[:2], size
     if not 0 < crop <= 1: raise ValueError(f"crop={crop}: a share of the picture above 0, and at most 1, is needed")
     if interpolation.upper() not in Image.Resampling.__members__:
-        raise ValueError(f"unknown interpolation {interpolation!r}: {', '.join(Image.Resampling.__members__).lower()} are known")
+        known = ", ".join(Image.Resampling.__members__).lower()
+        raise ValueError(f"unknown interpolation {interpolation!r}: {known} are known")
     scale = max(height/h, width/w)/crop
     covering = max(width, int(w*scale)), max(height, int(h*scale))
     if (w, h) != covering:
@@ -105,7 +110,8 @@ def _open(source:str|Path|bytes, # a path or the bytes of a file
         picture = Image.open(io.BytesIO(source))
         picture.load()
     except UnidentifiedImageError: raise ValueError(f"not a picture: {name} is in no format that PIL reads") from None
-    except Image.DecompressionBombError: raise ValueError(f"too large a picture: {name} has more pixels than PIL trusts") from None
+    except Image.DecompressionBombError:
+        raise ValueError(f"too large a picture: {name} has more pixels than PIL trusts") from None
     except Exception as error:                                  # decoders raise whatever they like
         raise ValueError(f"broken picture: {name} ({' '.join(str(error).split())})") from None
     return picture

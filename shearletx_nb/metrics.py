@@ -144,7 +144,8 @@ def probability_ingredients(why:Explanation, scoring:Scoring,
     "Probability of the explained class and largest probability, of the picture and of the explanation on each canvas."
     found = {}
     for name, picture in (("", why.x), *((f"_{c}", _seen(why, c, scoring)) for c in canvases)):
-        p = probabilities(why.model, picture, what=f"explanations on the canvas {name[1:]}" if name else "the pictures").double()
+        what = f"explanations on the canvas {name[1:]}" if name else "the pictures"
+        p = probabilities(why.model, picture, what=what).double()
         found["probability"+name], found["largest"+name] = p.gather(1, why.target.to(p.device)[:, None])[:, 0], p.amax(dim=-1)
     return found
 

@@ -52,8 +52,8 @@ class Protocol:
         for name, least in (("steps", 0), ("samples", 1)): whole_number(f"Protocol: {name}", getattr(self, name), least)
         if not (isinstance(self.lr, Real) and 0 < self.lr < math.inf):
             raise ValueError(f"Protocol: lr={self.lr!r}; a positive number is needed")
-        two = isinstance(self.betas, Sequence) and len(self.betas) == 2
-        if not two or not all(isinstance(b, Real) and 0 <= b < 1 for b in self.betas):
+        betas = list(self.betas) if isinstance(self.betas, Sequence) else []
+        if len(betas) != 2 or not all(isinstance(b, Real) and 0 <= b < 1 for b in betas):
             raise ValueError(f"Protocol: betas={self.betas!r}; two shares below 1 are needed, as Adam takes them")
         noise_function(self.noise)                                         # refuses unknown names
         allowed = dict(fidelity=("probability", "squared"), clamp=("none", "coefficients", "image", "authors"), spatial=("l1", "grey"), statistics=("colour", "grey", "authors"),
@@ -223,7 +223,8 @@ def fidelity(model:nn.Module,      # pictures to logits
             term = q if kind == "probability" else -(1-q)**2
             gradient.flatten(0, 1)[i:i+len(part)] = torch.autograd.grad(term.sum(), part)[0]
         p[i:i+len(part)] = q.detach()
-    if not gradient.isfinite().all(): raise ValueError("the model's gradient has NaN or infinite values: it has no derivative at some picture")
+    if not gradient.isfinite().all():
+        raise ValueError("the model's gradient has NaN or infinite values: it has no derivative at some picture")
     p = p.view(P, S)
     term = p if kind == "probability" else -(1-p)**2
     return p @ weight, term @ weight, gradient.mul_(weight[:, None, None, None])

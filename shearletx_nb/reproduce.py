@@ -60,8 +60,8 @@ def check_parameters(notebooks:list[Path], # of experiments
                      names:Iterable[str],  # of parameters to be set
                     )->None:
     "Refuse parameters that none of the experiments has: papermill would set them without effect."
-    tagged = [c.source for n in notebooks for c in nbformat.read(n, 4).cells if "parameters" in c.metadata.get("tags", [])]
-    known = {node.id for source in tagged for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    cells = [c for n in notebooks for c in nbformat.read(n, 4).cells if "parameters" in c.metadata.get("tags", [])]
+    known = {node.id for c in cells for node in ast.walk(ast.parse(c.source)) if isinstance(node, ast.Name)}
     for name in names:
         if name not in known: raise ValueError(f"unknown parameter {name!r}; there are {', '.join(sorted(known))}")
 

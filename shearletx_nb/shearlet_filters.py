@@ -291,7 +291,8 @@ def shearlet_filters(shape:tuple[int,int],                  # (H, W) of the pict
     "The digital shearlet system for pictures of a given size."
     if not isinstance(shape, Sequence) or len(shape) != 2: raise ValueError(f"the shape is (H, W), got {shape!r}")
     shape, n_scales = tuple(whole_number("a side", n, 1) for n in shape), whole_number("n_scales", n_scales, 1)
-    levels = default_shear_levels(n_scales) if shear_levels is None else tuple(whole_number("a shear level", level, 0) for level in shear_levels)
+    levels = default_shear_levels(n_scales) if shear_levels is None else shear_levels
+    levels = tuple(whole_number("a shear level", level) for level in levels)
     if len(levels) != n_scales: raise ValueError(f"one shear level a scale is needed: {n_scales} of them, got {levels}")
     asked = _frozen(directional_filter), _frozen(scaling_filter)
     chosen = choose_filters(shape, levels, *asked)

@@ -206,7 +206,8 @@ def reward_and_slope(classifier:nn.Module,         # pictures to logits
                     )->tuple[Tensor, Tensor]:      # reward (A,B) and its gradient in m (A,B,H,W)
     "How well the masked pictures do, and how that changes with the mask."
     sign = 1 if options.variant == "preserve" else -1
-    kind = "simple" if getattr(classifier, "output", None) == "sigmoid" else options.reward    # a yes leads over the no, whose logit is 0
+    alone = getattr(classifier, "output", None) == "sigmoid"         # a yes leads over its own no, whose logit is 0
+    kind = "simple" if alone else options.reward
     z, slope = perturb(y, m if sign > 0 else 1-m)
     if flip.any(): z[:, flip] = z[:, flip].flip(-1)
     values, gradients = [], []
@@ -216,7 +217,8 @@ def reward_and_slope(classifier:nn.Module,         # pictures to logits
             gradients.append(torch.autograd.grad(value.sum(), part)[0])
         values.append(sign*value.detach())
     g = torch.cat(gradients).view_as(z)
-    if not g.isfinite().all(): raise ValueError("the model's gradient has NaN or infinite values: it has no derivative at some picture")
+    if not g.isfinite().all():
+        raise ValueError("the model's gradient has NaN or infinite values: it has no derivative at some picture")
     if flip.any(): g[:, flip] = g[:, flip].flip(-1)
     return torch.cat(values).view(m.shape[:2]), (g*slope).sum(dim=2)          # variant delete: the signs of the reward and of 1-m cancel
 
