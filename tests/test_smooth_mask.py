@@ -14,7 +14,7 @@ MODEL, SHAPE, TARGET = SmoothClassifier(), (24, 18), 3
 
 
 def plain_masks(m_bar, spacing, sigma, temperature=1/20):
-    "The mask on the picture and on the plane, which reaches sigma beyond the outer nodes; off the grid there are zeros."
+    "The mask on the picture and on the plane, which reaches sigma beyond the outer nodes; off the grid are zeros."
     far, reach = math.ceil(sigma), 1+math.ceil(sigma/spacing)
     sides = [torch.arange(-far, max(spacing*(n-1)+far, size-1)+1) for n, size in zip(m_bar.shape, SHAPE)]
     nodes = [torch.arange(-2*reach-1, n+2*reach+1) for n in m_bar.shape]
@@ -82,6 +82,7 @@ def test_search(change):
     area = change.pop("area", .3)
     options = SmoothMaskOptions(**{**dict(steps=5, spacing=4, sigma=8., max_blur=3., lr=.02), **change})
     x, seen = sample_images(SHAPE, 1).images.double(), []
-    optimise_smooth_mask(MODEL, x, TARGET, area, options, progress=False, callback=lambda t, m, _: seen.append(m[0, 0].clone()))
+    keep = lambda t, m, scores: seen.append(m[0, 0].clone())
+    optimise_smooth_mask(MODEL, x, TARGET, area, options, progress=False, callback=keep)
     torch.testing.assert_close(torch.stack(seen), plain_search(x[0], area, options), rtol=0, atol=1e-9)
     assert len(seen) == 5 and (seen[-1]-seen[0]).abs().max() > .01
