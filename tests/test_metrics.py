@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.ndimage import binary_dilation
 from torch import nn
 
+from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator, test_near as near
 from shearletx_nb.edges import CannyDetector, EdgeDetector, SobelDetector
 from shearletx_nb.explainers import Explanation
@@ -72,7 +73,8 @@ def by_hand(why, authors)->list[dict]:
 @pytest.mark.parametrize("method", ["PixelMask", "SmoothMask", "WaveletX"])
 @pytest.mark.parametrize("scoring", [PAPER_SCORING, AUTHORS_SCORING], ids=["paper", "authors"])
 def test_scores_by_hand(scoring, method):
-    why = drawn(4, T=Wavelet((24, 20), "haar", 2).double() if method == "WaveletX" else None, method=method)
+    T = Wavelet((24, 20), "haar", 2).double() if method == "WaveletX" else None
+    why = replace(drawn(4, T=T, method=method), model=SmoothClassifier())              # which sees the scale of a picture
     for row, expected in zip(evaluate(why, scoring), by_hand(why, scoring is AUTHORS_SCORING), strict=True):
         assert {k: row[k] for k in expected} == pytest.approx(expected, rel=1e-9)
 
