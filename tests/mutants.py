@@ -1,10 +1,10 @@
 """Wrong programs that the tests must notice: `make mutants`, or `python tests/mutants.py NAME...` for some of them.
 
-tests/mutants.yaml lists them: in which notebook, the old text, the new text, and the tests that should fail, quickest first.
-A test is a pytest selection ("test_edges.py -k flat"), or a notebook, whole ("21_objective") or up to the last cell that
-has a text ("40_edges until known answers"). Each mutant is a copy of the repository in which notebook and module are changed
-alike; the first test that fails kills it. A kill counts only if the same test passes on an unchanged copy. A survivor
-needs a reason beside it (`equivalent: ...`); without one the run fails.
+tests/mutants.yaml lists them: in which notebook, the old text, the new text, and the tests that should fail, quickest
+first. A test is a pytest selection ("test_edges.py -k flat") or a notebook, whole ("21_objective") or up to the last
+cell that has a text ("40_edges until known answers"). Each mutant is a copy of the repository in which notebook and
+module are changed alike; the first test that fails kills it. A kill counts only if the same test passes on an unchanged
+copy. A survivor needs a reason beside it (`equivalent: ...`); without one the run fails.
 """
 import argparse, functools, multiprocessing, os, shlex, shutil, sys, tempfile, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +44,7 @@ def apply(mutant:Mutant, folder:Path)->None:
     notebook, module = nbformat.read(path, 4), folder/f"shearletx_nb/{mutant.notebook[3:]}.py"
     cells, text = [c for c in exported(notebook) if mutant.old in c.source], module.read_text(encoding="utf-8")
     if [c.source.count(mutant.old) for c in cells] != [1] or text.count(mutant.old) != 1:
-        raise ValueError(f"{mutant.name}: {mutant.old!r} must occur once in the exported cells of {mutant.notebook} and in its module")
+        raise ValueError(f"{mutant.name}: {mutant.old!r} must occur once in the exported cells of {mutant.notebook}")
     cells[0].source = cells[0].source.replace(mutant.old, mutant.new)
     nbformat.write(notebook, path)
     module.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
@@ -53,8 +53,8 @@ def apply(mutant:Mutant, folder:Path)->None:
 def copied(folder:Path)->Path:
     "A copy of what tests read."
     ignored = shutil.ignore_patterns("__pycache__", ".*")
-    for name in ("nbs", "shearletx_nb", "tests"): shutil.copytree(root/name, folder/name, ignore=ignored)
-    for name in ("settings.ini", "setup.py", "pyproject.toml", "conftest.py", "README.md"): shutil.copy(root/name, folder/name)
+    for name in "nbs shearletx_nb tests".split(): shutil.copytree(root/name, folder/name, ignore=ignored)
+    for name in "settings.ini setup.py pyproject.toml conftest.py README.md".split(): shutil.copy(root/name, folder)
     return folder
 
 
@@ -88,7 +88,8 @@ def run_test(test:str, folder:Path)->None:
 def forks()->multiprocessing.context.BaseContext:
     "Processes that begin with the large packages imported, and with nothing of this one."
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload("torch torchvision matplotlib.pyplot pandas skimage.feature nbdev.test pytest hypothesis distributed papermill".split())
+    large = "torch torchvision matplotlib.pyplot pandas skimage.feature nbdev.test pytest hypothesis distributed"
+    context.set_forkserver_preload(large.split())
     return context
 
 
@@ -98,7 +99,8 @@ def fails(test:str, folder:Path, limit:float=1800.)->bool:
     process.start()
     process.join(limit)
     if process.exitcode is None: process.kill(); process.join(); return True
-    if process.exitcode not in (0, 1): raise RuntimeError(f"{test} could not be run: {(folder/'said.txt').read_text()[-1000:]}")
+    if process.exitcode not in (0, 1):
+        raise RuntimeError(f"{test} could not be run: {(folder/'said.txt').read_text(encoding='utf-8')[-1000:]}")
     return process.exitcode == 1
 
 
@@ -125,8 +127,8 @@ def killer(mutant:Mutant)->str|None:
         apply(mutant, copied(Path(folder)))
         for test in mutant.tests:
             if fails(test, Path(folder)):
-                if not sound(test): raise RuntimeError(f"{test} fails on the unchanged program: it cannot judge {mutant.name}")
-                return test
+                if sound(test): return test
+                raise RuntimeError(f"{test} fails on the unchanged program: it cannot judge")
     return None
 
 
@@ -135,7 +137,9 @@ def judge(mutant:Mutant)->str:
     started = time.perf_counter()
     try: by = killer(mutant)
     except (ValueError, RuntimeError, OSError) as error: verdict, detail = "ERROR", str(error)
-    else: verdict, detail = ("killed", f"by {by}") if by else ("equivalent", mutant.equivalent) if mutant.equivalent else ("SURVIVED", "")
+    else:
+        if by: verdict, detail = "killed", f"by {by}"
+        else: verdict, detail = "equivalent" if mutant.equivalent else "SURVIVED", mutant.equivalent
     print(f"{verdict:10} {mutant.name:36} {time.perf_counter()-started:4.0f} s  {detail}", flush=True)
     return verdict
 
@@ -148,13 +152,14 @@ def main()->int:
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", MPLBACKEND="agg")
     every = mutants()
-    if unknown := set(options.names)-{m.name for m in every}-{m.notebook for m in every}: parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    chosen = [m for m in every if not options.names or m.name in options.names or m.notebook in options.names]
+    known = {m.name for m in every} | {m.notebook for m in every}
+    if unknown := set(options.names)-known: parser.error(f"no mutant or notebook {', '.join(sorted(unknown))}")
+    chosen = [m for m in every if not options.names or {m.name, m.notebook} & set(options.names)]
     with ThreadPoolExecutor(options.jobs) as pool: verdicts = list(pool.map(judge, chosen))
     if _clean.cache_info().currsize: shutil.rmtree(_clean()[0])
-    count = {v: verdicts.count(v) for v in ("killed", "equivalent", "SURVIVED", "ERROR")}
-    print(f"{len(chosen)} mutants: {count['killed']} killed, {count['SURVIVED']} survived, {count['equivalent']} equivalent, {count['ERROR']} errors")
-    return 1 if count["SURVIVED"] or count["ERROR"] else 0
+    killed, survived, equivalent, errors = map(verdicts.count, ("killed", "SURVIVED", "equivalent", "ERROR"))
+    print(f"{len(chosen)} mutants: {killed} killed, {survived} survived, {equivalent} equivalent, {errors} errors")
+    return 1 if survived or errors else 0
 
 
 if __name__ == "__main__": sys.exit(main())

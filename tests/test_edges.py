@@ -3,10 +3,11 @@ from pathlib import Path
 
 import numpy as np, pytest, torch
 from hypothesis import given, settings, strategies as st
+from skimage.feature import canny
 
 from shearletx_nb.core import generator
 from shearletx_nb.edges import CannyDetector, EdgeDetector, SobelDetector
-from shearletx_nb.images import disc, half_plane
+from shearletx_nb.images import disc, half_plane, sample_images
 
 ORACLE = np.load(Path(__file__).parent/"data"/"edges_oracle.npz")
 
@@ -78,6 +79,43 @@ def test_contrast_does_not_matter(scale, seed):
     x = torch.rand(1, 1, 40, 31, generator=generator(seed), dtype=torch.float64)
     a, b = EdgeDetector(contrast=.01)(x).measure, EdgeDetector(contrast=.01*scale)(scale*x).measure
     assert (a-b).abs().max() < 1e-9
+
+
+def luma(x): return .299*x[:, 0] + .587*x[:, 1] + .114*x[:, 2]
+
+
+def test_sobel_and_canny_by_hand():
+    "Sobel's kernels written out, thresholds that are not the defaults, and scikit-image's Canny on the luma picture."
+    x = sample_images(48, 2).images.double()
+    y = torch.nn.functional.pad(luma(x)[:, None], [1]*4, mode="reflect")
+    kernel = torch.tensor([[1., 2, 1], [0, 0, 0], [-1, -2, -1]], dtype=torch.float64)/4
+    gy, gx = (torch.nn.functional.conv2d(y, k[None, None])[:, 0, 1:-1, 1:-1] for k in (-kernel, -kernel.T))
+    length, inner = torch.hypot(gx, gy)/2**.5, (slice(None), slice(1, -1), slice(1, -1))        # √2: the longest gradient is 1
+    for threshold in (.05, .1):
+        found = SobelDetector(threshold)(x)
+        torch.testing.assert_close(found.measure[inner], length, rtol=0, atol=1e-12)
+        assert found.edges[inner].equal(length > threshold)
+    strong = found.edges[inner]
+    assert degrees_apart(found.orientation[inner], torch.atan2(gy, gx))[strong].max() < 1e-6
+    for sigma, low, high in ((1., .1, .2), (2., .02, .05), (1., .1, .4)):
+        theirs = [canny(p.numpy(), sigma=sigma, low_threshold=low, high_threshold=high) for p in luma(x)]
+        assert CannyDetector(sigma, low, high)(x).edges.equal(torch.from_numpy(np.stack(theirs)))
+
+
+def test_options_arrive():
+    "Each option of the detector by itself moves the measure or the edges of a photograph."
+    x = sample_images((40, 56), 1).images.double()
+    plain = EdgeDetector()(x)
+    changes = [dict(contrast=.1), dict(polarity="positive"), dict(polarity="negative"), dict(side="pycoshrem"),
+               dict(boundary="symmetric"), dict(grey="int8"), dict(wavelet_support=9.), dict(gaussian_support=5.),
+               dict(scales_per_octave=3), dict(octaves=2.5), dict(shear_level=2), dict(alpha=.2), dict(offset=.5)]
+    for change in changes: assert not EdgeDetector(**change)(x).measure.equal(plain.measure), change
+    for change in (dict(threshold=.3), dict(thin=True)):
+        other = EdgeDetector(**change)(x)
+        assert other.measure.equal(plain.measure) and not other.edges.equal(plain.edges) and (other.edges <= plain.edges).all()
+    assert EdgeDetector(threshold=.3)(x).edges.equal(plain.measure > .3)
+    said = EdgeDetector(wavelet_support=40/7, gaussian_support=2.)(x)                       # a seventh and a twentieth of 40
+    assert said.measure.equal(plain.measure)
 
 
 @pytest.mark.parametrize("detector", [EdgeDetector(), SobelDetector(), CannyDetector()])

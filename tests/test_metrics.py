@@ -2,10 +2,12 @@
 import io, math
 from dataclasses import replace
 
-import pandas as pd, pytest, torch
+import numpy as np, pandas as pd, pytest, torch
 from hypothesis import given, settings, strategies as st
+from scipy.ndimage import binary_dilation
 from torch import nn
 
+from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator, test_near as near
 from shearletx_nb.edges import CannyDetector, EdgeDetector, SobelDetector
 from shearletx_nb.explainers import Explanation
@@ -34,6 +36,47 @@ def drawn(seed, B=2, shape=(24, 20), kept=.4, T=None, dtype=torch.float64, metho
     mask = r(1, B, *T.coefficient_shape)*(r(2, B, *T.coefficient_shape) < kept)
     target = torch.arange(B) % 3
     return Explanation(x, mask, target, Hue()(x).softmax(dim=-1)[torch.arange(B), target], T, method, model=Hue())
+
+
+def by_hand(why, authors)->list[dict]:
+    "The five scores, written out in NumPy from the definitions; only transform, classifier and edge detector are shared."
+    rows, T, smooth = [], why.representation, why.method == "SmoothMask"
+    answer = lambda v: np.exp(z := why.model(v[None])[0].double().numpy())/np.exp(z).sum()
+    def entropy(v, shift):
+        p = (v**2/(v**2).sum()).flatten()
+        return -sum(q*math.log(q+shift) for q in p if q > 0)
+    def edges(v):
+        if not authors: return EdgeDetector()(v[None].clamp(0, 1)).edges[0].numpy()
+        byte = (255*v.numpy().mean(axis=0)).astype(np.int64).astype(np.int8)             # over 127 they wrap round
+        return EdgeDetector(side="pycoshrem")(torch.from_numpy((byte+128.)/255)[None, None]).edges[0].numpy()
+    for x, m, c in zip(why.x, why.mask, why.target.tolist()):
+        coefficients, pixels = T.analyse(x).numpy(), x.numpy()
+        image = T.synthesise(m*T.analyse(x))
+        kept = m.numpy()*coefficients*(coefficients if authors and smooth else 1)
+        seen = T.synthesise(torch.from_numpy(kept))
+        top = seen.max().item() if authors and not smooth else 1.
+        p, q = answer(x), answer(seen/top)
+        retained = q.max()/p.max() if authors else q[c]/p[c]
+        whole = dict(entropy=entropy(coefficients, 1e-7) if authors else math.exp(entropy(coefficients, 0)),
+                     l1=abs(coefficients).sum(), pixel=abs(pixels).sum())
+        if authors and smooth: whole = dict.fromkeys(whole, abs(pixels).sum())
+        part = dict(entropy=entropy(kept, 1e-7) if authors else math.exp(entropy(kept, 0)),
+                    l1=abs(kept).sum()/(top if isinstance(T, Pixels) else 1), pixel=abs(seen.numpy()).sum()/top)
+        old, new = edges(x), edges(image/(image.max() if authors and not smooth else 1))
+        if authors: wide = binary_dilation(old, np.ones((3, 3)))
+        rows.append(dict(retained_probability=retained, cp_entropy=retained/(part["entropy"]/whole["entropy"]),
+                         cp_l1=retained/(part["l1"]/whole["l1"]), cp_l1_pixel=retained/(part["pixel"]/whole["pixel"]),
+                         hallucination_score=(new & ~(wide if authors else old)).sum()/old.sum()))
+    return rows
+
+
+@pytest.mark.parametrize("method", ["PixelMask", "SmoothMask", "WaveletX"])
+@pytest.mark.parametrize("scoring", [PAPER_SCORING, AUTHORS_SCORING], ids=["paper", "authors"])
+def test_scores_by_hand(scoring, method):
+    T = Wavelet((24, 20), "haar", 2).double() if method == "WaveletX" else None
+    why = replace(drawn(4, T=T, method=method), model=SmoothClassifier())              # which sees the scale of a picture
+    for row, expected in zip(evaluate(why, scoring), by_hand(why, scoring is AUTHORS_SCORING), strict=True):
+        assert {k: row[k] for k in expected} == pytest.approx(expected, rel=1e-9)
 
 
 @given(seeds, st.integers(2, 400), st.floats(.05, 1))

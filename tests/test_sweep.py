@@ -1,15 +1,15 @@
 "A sweep that is killed at random moments, robbed of its disk, its pictures and its files gives the rows of an undisturbed one, bit for bit."
-import contextlib, errno, json, os, random, shutil, signal, subprocess, sys, time, warnings
+import contextlib, errno, json, os, random, shutil, signal, struct, subprocess, sys, time, warnings
 from pathlib import Path
 
-import numpy as np, psutil, pytest, torch
+import numpy as np, psutil, pyarrow as pa, pytest, torch
 from PIL import Image
 
 from shearletx_nb import study as module
 from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator
 from shearletx_nb.explainers import Explanation
-from shearletx_nb.study import Grid, RowStore, collect_rows, sweep, sweep_status
+from shearletx_nb.study import Grid, RowStore, collect_rows, read_rows, rows_to_bytes, sweep, sweep_status
 
 root = Path(__file__).parents[1]
 
@@ -271,6 +271,20 @@ def test_damaged_files_are_set_aside(undisturbed, tmp_path):
         sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
     assert sorted(p.name for p in (out/"damaged").iterdir()) == [p.name for p in paths[:4]]
     assert same(out, undisturbed)
+
+
+def test_one_flipped_bit_is_noticed(tmp_path):
+    "In the bytes of a number, where every bit pattern is a number and only a checksum can tell."
+    score, path = .1234567890123456, tmp_path/"rows.parquet"
+    content = rows_to_bytes(pa.Table.from_pylist([dict(score=score, error=None)]))
+    start = content.index(struct.pack("<d", score))
+    path.write_bytes(content)
+    assert read_rows(path).to_pylist() == [dict(score=score, error=None)]
+    for bit in range(64):
+        damaged = bytearray(content)
+        damaged[start+bit//8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises((pa.ArrowInvalid, OSError)): read_rows(path)
 
 
 def test_explanations_are_kept(undisturbed, tmp_path):
