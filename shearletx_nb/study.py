@@ -661,7 +661,7 @@ def adopt_rows(rows:pd.DataFrame, # of release 0.1.0: image, classifier, method 
         method = re.sub(r" [0-9.]+ %$", "", str(row.get("method")))
         return names.get((row.get("image"), row.get("classifier"), method))
     adopted = rows.assign(key=[key(row) for row in rows.to_dict("records")], error=None)
-    areas = rows["method"].astype(str).str.extract(r" ([0-9.]+) %$")[0].astype(float)/100
+    areas = pd.Series([float(m[1])/100 if (m := re.search(r" ([0-9.]+) %$", str(name))) else None for name in rows["method"]], rows.index)
     return adopted.assign(area=areas) if areas.notna().any() else adopted
 
 # %% ../nbs/53_study.ipynb #67dd378b

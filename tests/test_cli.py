@@ -1,4 +1,4 @@
-"""What notebook 61 does not carry: arguments of `shearletx explain` and of a sweep arrive where they belong."""
+"""What 56_cli does not carry: arguments of `shearletx explain` and of a sweep arrive where they belong."""
 import inspect
 
 import matplotlib.pyplot as plt
@@ -6,7 +6,7 @@ import pytest, torch
 
 from shearletx_nb import cli
 from shearletx_nb.images import load_image, sample_images
-from shearletx_nb.sweep import Grid
+from shearletx_nb.study import Grid
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def test_explain_by_default(monkeypatch, photo):
 
 
 def test_explain_as_asked(monkeypatch, photo):
-    seen = asked(monkeypatch, f"{photo} {photo} --size 64 --classifier resnet18 --protocol PAPER --steps 7 --samples 6 "
+    seen = asked(monkeypatch, f"{photo} --size 64 --classifier resnet18 --protocol PAPER --steps 7 --samples 6 "
                               "--target 5 --seed 3 --quiet --method waveletx")
-    assert torch.equal(seen.pop("x"), torch.cat([load_image(photo, 64)]*2))
+    assert torch.equal(seen.pop("x"), load_image(photo, 64))
     assert seen == dict(model="resnet18", protocol="PAPER", steps=7, samples=6, target=5, seed=3, progress=False)
 
 

@@ -18,7 +18,7 @@ from shearletx_nb.images import image_folder, load_image, sample_images
 from shearletx_nb.metrics import evaluate
 from shearletx_nb.objective import FAST, Protocol
 from shearletx_nb.smooth_mask import SmoothMask
-from shearletx_nb.sweep import Grid, sweep
+from shearletx_nb.study import Grid, sweep
 
 quick = dict(steps=4, samples=4)
 

@@ -13,7 +13,7 @@ from shearletx_nb.core import Run, generator, read_manifest, sealed_json
 from shearletx_nb.explainers import Explanation, describe
 from shearletx_nb.representation import Pixels
 from shearletx_nb.reproduce import is_finished, read_profile
-from shearletx_nb.sweep import Grid, RowStore, collect_rows, read_plan, read_rows, rows_to_bytes, sweep, sweep_status
+from shearletx_nb.study import Grid, RowStore, collect_rows, read_plan, read_rows, rows_to_bytes, sweep, sweep_status
 from shearletx_nb.wavelet import Wavelet
 
 root = Path(__file__).parents[1]

@@ -16,9 +16,9 @@ EXCEPTIONS = {
     ("classifiers.py", "import pickle"): "its Unpickler is the base of TensorUnpickler, its error is raised by it",
     ("classifiers.py", "pickle.Unpickler"): "TensorUnpickler: finds three names, all of which only make tensors",
     ("classifiers.py", "pickle.UnpicklingError"): "an exception",
-    ("sweep.py", "import pickle"): "Workshop: the caller's model, handed to the caller's workers in memory",
-    ("sweep.py", "pickle.dumps"): "Workshop: writes, in memory",
-    ("sweep.py", "pickle.loads"): "Workshop: what its own constructor wrote",
+    ("study.py", "import pickle"): "Workshop: the caller's model, handed to the caller's workers in memory",
+    ("study.py", "pickle.dumps"): "Workshop: writes, in memory",
+    ("study.py", "pickle.loads"): "Workshop: what its own constructor wrote",
 }
 
 
