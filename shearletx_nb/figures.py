@@ -29,7 +29,7 @@ from .core import Run, atomic_path, generator, progress_bar
 from .curves import mean_band
 from .explainers import Explanation, MaskExplainer, display
 from .images import Picture, class_names, image_folder, load_image, sample_images
-from .metrics import edge_sets, evaluate, hallucination_score
+from .metrics import edge_sets, hallucination_score
 from .objective import Objective, protocol_named
 from .representation import Pixels
 from .study import AttributionMap, Grid, Source, kept_explanations, scores
@@ -295,11 +295,12 @@ def gallery(rows:pd.DataFrame,          # of a study, one row per explanation
             store:str|Path,             # where it kept the explanations
             methods:Sequence[str],      # columns of the gallery
             canvas:str="mean",
-            abreast:int=1,              # pictures per line
+            abreast:int=1,              # pictures per line, at most
             title:str=""):
     "Pictures and their explanations."
     if not len(rows): raise ValueError("no rows: a gallery needs one picture at least")
     keys, width = list(rows.groupby(["image", "classifier"], sort=False)), len(methods)+1
+    abreast = min(abreast, len(keys))
     lines, panel = -(-len(keys)//abreast), min(1.55, 7.2/(width*abreast))                # inches; never wider than a page
     figure, axes = plt.subplots(lines, width*abreast, figsize=(panel*width*abreast, (panel+.35)*lines), squeeze=False,
                                 layout="constrained")
