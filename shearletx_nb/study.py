@@ -356,10 +356,15 @@ def do_cell(workshop:Workshop, cell:dict, measure:Callable[[dict], list[dict]])-
     return dict(rows=rows, explanations=[], seconds=time.perf_counter()-started)
 
 # %% ../nbs/53_study.ipynb #848b058a
-def plan_study(grid:"Grid|Iterable[dict]", measure:Callable=scores, progress:bool|None=None,
+def plan_study(grid:"Grid|Iterable[Grid]|Iterable[dict]", measure:Callable=scores, progress:bool|None=None,
               )->tuple[list[dict], dict[str, "Task|dict"]]: # cells with the names of their rows, what makes the rows by that name
-    "What a study consists of."
-    cells, work = plan_sweep(grid, progress) if isinstance(grid, Grid) else plan_cells(grid)
+    "What a study consists of: a grid, several grids whose cells follow each other, or plain cells."
+    parts = [grid] if isinstance(grid, Grid) else list(grid)
+    if parts and isinstance(parts[0], Grid):
+        plans = [plan_sweep(part, progress) for part in parts]
+        cells = {tuple(cell.values()): cell for own, _ in plans for cell in own}.values()   # one that two grids share, once
+        work = {key: task for _, tasks in plans for key, task in tasks.items()}
+    else: cells, work = plan_cells(parts)
     cells = [dict(cell, rows=rows_key(cell["key"], measure)) for cell in cells]
     return cells, {cell["rows"]: work[cell["key"]] for cell in cells}
 
@@ -587,17 +592,17 @@ def _compute(store:RowStore, results:Iterable[tuple[str, dict|None, Exception|No
         bar.update()
 
 # %% ../nbs/53_study.ipynb #d13072de
-def _make_rows(grid:Grid|Iterable[dict], measure:Callable, store:RowStore, table:Path|None, cluster:dict,
+def _make_rows(grids:list[Grid]|list[dict], measure:Callable, store:RowStore, table:Path|None, cluster:dict,
                *, keep:bool, strict:bool, retry_failed:bool, device:str, progress:bool|None,
               )->tuple[list[dict], dict[str, pa.Table]]: # cells, and rows that were known already
     "Make what is missing of a plan, which is kept beside it."
-    cells, work = plan_study(grid, measure, progress)
+    cells, work = plan_study(grids, measure, progress)
     known = {} if table is None else known_rows(table, cells)
     if keep: known = {c["rows"]: known[c["rows"]] for c in cells if c["rows"] in known and store.explanation_path(c["key"]).is_file()}
     with enough_space(store.out): write_whole(store.out/"plan.json", sealed_json(dict(cells=cells)).encode())
     done = finished_keys(store, [c for c in cells if c["rows"] not in known], keep, retry_failed)
     missing = {name: what for name, what in work.items() if name not in known and name not in done}
-    workshop = Workshop({grid.weights[name]: c for name, c in grid.given.items()} if isinstance(grid, Grid) else {}, device)
+    workshop = Workshop({g.weights[name]: c for g in grids if isinstance(g, Grid) for name, c in g.given.items()}, device)
     with progress_bar(progress=progress, total=len(work), initial=len(work)-len(missing), desc="study", unit="task") as bar:
         if missing:
             pieces = _pieces(store, missing, keep, measure)
@@ -616,7 +621,7 @@ def _check_execution(workers:int|None, scheduler:str|None, threads:int|None, dev
     except RuntimeError: raise ValueError(f"device={device!r}: cpu, cuda or another device of torch is needed") from None
 
 # %% ../nbs/53_study.ipynb #5c31ee7d
-def study(grid:Grid|Iterable[dict],
+def study(grid:Grid|Iterable[Grid]|Iterable[dict], # several grids make one table
           measure:Callable=scores,       # an explanation -> rows; of plain cells: a cell -> rows
           out:str|Path|Run="study",      # folder of the results; of a Run: its folder, and rows.csv in it
           *, workers:int|None=0,         # processes on this machine; None: one per core; 0: this process, without Dask
@@ -633,7 +638,8 @@ def study(grid:Grid|Iterable[dict],
     run = out if isinstance(out, Run) else None
     keeper = RowStore(store or (run.out/"tasks" if run else out))
     with claim_folder(keeper.out):
-        cells, known = _make_rows(grid, measure, keeper, run.out/file if run else None,
+        grids = [grid] if isinstance(grid, Grid) else list(grid)
+        cells, known = _make_rows(grids, measure, keeper, run.out/file if run else None,
                                   dict(workers=workers, scheduler=scheduler, threads=threads, dashboard=dashboard),
                                   keep=keep, strict=strict, retry_failed=retry_failed, device=device, progress=progress)
         rows = _collect(cells, lambda name: known[name] if name in known else keeper.read(name)).to_pandas()
@@ -693,7 +699,7 @@ def sweep(grid:Grid,
     _check_execution(workers, scheduler, threads, device)
     with claim_folder(out):
         store, run = RowStore(out), Run("sweep", out, **grid.describe())
-        _make_rows(grid, scores, store, None, dict(workers=workers, scheduler=scheduler, threads=threads, dashboard=dashboard),
+        _make_rows([grid], scores, store, None, dict(workers=workers, scheduler=scheduler, threads=threads, dashboard=dashboard),
                    keep=keep, strict=False, retry_failed=retry_failed, device=device, progress=progress)
         return _finish(store, run)
 
