@@ -347,7 +347,7 @@ while len(rows) < 20:
     rows.append(dict(image=f"{len(rows)}.png", error=len(rows)/7)); time.sleep(.1)
     run.rows(pd.DataFrame(rows))
 manifest = run.finish()"""
-    parameters = nbformat.v4.new_code_cell("profile, out, seed, size = 'smoke', None, 0, 32",
+    parameters = nbformat.v4.new_code_cell("profile = 'smoke'\nout = None\nseed = 0\nsize = 32",
                                            metadata=dict(tags=["parameters"]))
     kernel = dict(kernelspec=dict(name="python3", display_name="python3", language="python"))
     (folder/"nbs/experiments/profiles").mkdir(parents=True)
