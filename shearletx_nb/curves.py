@@ -292,7 +292,7 @@ def trace_orders(why,                       # the explanation or the map of one 
     weights = [why.settings[k] for k in ("lambda1", "lambda2") if k in why.settings]
     name = f"{why.method} ({', '.join(f'{w:g}' for w in weights)})" if weights else why.method
     facts, how = unordered(why, space), dict(shares=early_shares(points), progress=False)
-    return [dict(order=order, kind=c.kind, area=c.area.item(), **facts, **dict(zip(c.columns, c.retained[0].tolist())))
+    return [dict(order=order, kind=c.kind, auc=c.area.item(), **facts, **dict(zip(c.columns, c.retained[0].tolist())))
             for order in ("usual", *more.get(name, ())) for c in curves_by(order, why, space, **how)]
 
 # %% ../nbs/42_curves.ipynb #e87763a6
@@ -302,7 +302,7 @@ def curve_names(rows)->list[str]: # method and order of a study's rows
     return [m if o == "usual" else o if o in alone else f"{m}, {o}" for m, o in zip(rows["method"], rows["order"])]
 
 # %% ../nbs/42_curves.ipynb #fcf9297a
-def by_kind(rows:pd.DataFrame, columns:Sequence[str])->pd.DataFrame: # image, classifier, method, "insertion area", ...
+def by_kind(rows:pd.DataFrame, columns:Sequence[str])->pd.DataFrame: # image, classifier, method, "insertion auc", ...
     "One row per picture, classifier and method, in the order of the rows; a column per kind of curve and quantity."
     on = ["image", "classifier", "method"]
     wide = rows.pivot(index=on, columns="kind", values=list(columns))
