@@ -4,13 +4,16 @@
 
 # %% auto #0
 __all__ = ['ranking', 'random_field', 'coefficient_order', 'pixel_order', 'partial_syntheses', 'check_shares', 'Curve',
-           'curves_of', 'coefficient_curves', 'missing_parts', 'pixel_curves', 'mean_band', 'curve_rows', 'show_curves']
+           'curves_of', 'coefficient_curves', 'missing_parts', 'pixel_curves', 'mean_band', 'curve_rows', 'show_curves',
+           'curves_by', 'picture_seed', 'early_shares', 'unordered', 'trace_orders', 'curve_names', 'by_kind']
 
 # %% ../nbs/42_curves.ipynb #333207df
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -123,6 +126,10 @@ class Curve:
         "The area under the curve of every picture."
         return torch.trapezoid(self.retained, self.shares.to(self.retained.device), dim=-1)
     @property
+    def columns(self)->list[str]: # as in the rows of a study
+        "The shares as names: 0 %, 0.25 %, ..."
+        return [f"{100*s:.4g} %" for s in self.shares.tolist()]
+    @property
     def higher_is_better(self)->bool: return self.kind == "insertion"
 
 # %% ../nbs/42_curves.ipynb #e6d2f652
@@ -218,19 +225,87 @@ def curve_rows(curves:Iterable[Curve],
     return rows
 
 # %% ../nbs/42_curves.ipynb #53116f7c
-def show_curves(curves:Iterable[Curve],
-                level:float=.95, seed:int=0,  # of the confidence band
-               ): # the matplotlib figure
-    "Mean curves with bands, a panel a kind; the legend says how parts were ordered, and the mean area."
+def show_curves(curves:Iterable[Curve]): # the matplotlib figure
+    "Mean curves, and thinly those of the pictures, one panel per kind; the legend names the order and the mean area."
     curves = list(curves)
     kinds = [k for k in ("insertion", "deletion") if any(c.kind == k for c in curves)]
     figure, axes = plt.subplots(1, len(kinds), figsize=(5.2*len(kinds), 4), squeeze=False, layout="constrained")
     for ax, kind in zip(axes[0], kinds):
         for i, c in enumerate(c for c in curves if c.kind == kind):
-            mean, low, high = (v.cpu() for v in mean_band(c.retained, level, seed=seed))
-            ax.plot(100*c.shares, mean, color=f"C{i}", label=f"{c.method}, {c.space} ({c.order}): area {c.area.mean():.2f}")
-            ax.fill_between(100*c.shares, low, high, color=f"C{i}", alpha=.2, lw=0)
-        missing = " or ".join(sorted({"black" if c.replaced == "zero" else "blurred" for c in curves if c.kind == kind}))
-        ax.set_xlabel(f"{'inserted' if kind == 'insertion' else 'deleted'}, % (missing parts are {missing})"); ax.set_ylabel("retained probability")
-        ax.set_title(f"{kind}: mean of {len(c.retained)} pictures, {100*level:.0f} % band", fontsize=9); ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0, -.16))
+            share, retained, label = 100*c.shares, c.retained.cpu(), f"{c.method}, {c.space} ({c.order})"
+            ax.plot(share, retained.mean(dim=0), color=f"C{i}", label=f"{label}: area {c.area.mean():.2f}")
+            ax.plot(share, retained.T, color=f"C{i}", lw=.5, alpha=.35)
+        missing = {"black" if c.replaced == "zero" else "blurred" for c in curves if c.kind == kind}
+        done = "inserted" if kind == "insertion" else "deleted"
+        ax.set_xlabel(f"{done}, % (missing parts are {' or '.join(sorted(missing))})")
+        ax.set_ylabel("retained probability"); ax.set_title(f"{kind}: mean of {len(c.retained)} pictures", fontsize=9)
+        ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0, -.16))
     return figure
+
+# %% ../nbs/42_curves.ipynb #afe1bbd2
+def curves_by(order:str,    # one of the names above
+              why,          # the explanation of one picture, or a map: x (1,C,H,W), map, target, model and settings
+              space:str,    # "coefficients" or "pixels"
+              **options,    # shares, kinds, batch, progress
+             )->list[Curve]:
+    "The curves of one picture by an order with a name."
+    if space not in ("coefficients", "pixels"): raise ValueError(f"space={space!r}: use 'coefficients' or 'pixels'")
+    seed, masked = picture_seed(why.x, why.settings.get("seed", 0)), isinstance(why, Explanation)
+    if masked and space == "coefficients":
+        if order in (ties := {"usual": "random", "ties by magnitude": "magnitude"}):
+            return coefficient_curves(why, ties[order], seed, **options)
+        if order == "coefficients by magnitude":
+            return coefficient_curves(replace(why, mask=torch.ones_like(why.mask)), **options)
+    says = why.image.abs() if masked else why.map
+    fields = {"usual": says, "by magnitude": says.abs(), "random pixels": 0*why.x, "brightest pixels": why.x}
+    if order not in fields: raise ValueError(f"order={order!r} is unknown for {why.method} in {space}")
+    return pixel_curves(fields[order], why.x, why.model, why.target, method=why.method, by="value", seed=seed,
+                        replaced="zero" if space == "coefficients" else "blur", **options)
+
+# %% ../nbs/42_curves.ipynb #bca550d6
+def picture_seed(x:Tensor, # (1,C,H,W)
+                 seed:int=0)->int:
+    "A seed that follows from a picture and a seed."
+    return zlib.crc32(x.detach().cpu().contiguous().numpy().tobytes(), seed)
+
+# %% ../nbs/42_curves.ipynb #884189c9
+def early_shares(points:int)->Tensor: # (points+1,)
+    "Shares (i/points)²: denser at the beginning, where orders differ."
+    return (torch.arange(points+1, dtype=torch.float64)/points)**2
+
+# %% ../nbs/42_curves.ipynb #97592330
+def unordered(why, space:str)->dict[str, float]:
+    "Shares of an explanation whose order is arbitrary; of a map, nothing."
+    if not isinstance(why, Explanation): return {}
+    share = lambda condition: condition.double().mean().item()
+    if space == "coefficients": return dict(zeros=share(why.mask == 0), ones=share(why.mask == 1))
+    e = why.image.abs().sum(dim=1)
+    return dict(black=share(e < 1e-3*e.max()), zero=share(e == 0))
+
+# %% ../nbs/42_curves.ipynb #6a219df9
+def trace_orders(why,                       # the explanation or the map of one picture
+                 space:str,                 # "coefficients" or "pixels"
+                 points:int,                # steps of a curve
+                 more:dict[str, list[str]], # orders beside the usual one, by method, as in "ShearletX (1, 2)"
+                )->list[dict]:              # one row per order and kind
+    "The curves of an explanation by the usual order and by others: a measure for a study."
+    weights = [why.settings[k] for k in ("lambda1", "lambda2") if k in why.settings]
+    name = f"{why.method} ({', '.join(f'{w:g}' for w in weights)})" if weights else why.method
+    facts, how = unordered(why, space), dict(shares=early_shares(points), progress=False)
+    return [dict(order=order, kind=c.kind, auc=c.area.item(), **facts, **dict(zip(c.columns, c.retained[0].tolist())))
+            for order in ("usual", *more.get(name, ())) for c in curves_by(order, why, space, **how)]
+
+# %% ../nbs/42_curves.ipynb #e87763a6
+def curve_names(rows)->list[str]: # method and order of a study's rows
+    "What curves are called: by their method, by method and order, or, where no method was asked, by the order."
+    alone = ("coefficients by magnitude", "random pixels", "brightest pixels")
+    return [m if o == "usual" else o if o in alone else f"{m}, {o}" for m, o in zip(rows["method"], rows["order"])]
+
+# %% ../nbs/42_curves.ipynb #fcf9297a
+def by_kind(rows:pd.DataFrame, columns:Sequence[str])->pd.DataFrame: # image, classifier, method, "insertion auc", ...
+    "One row per picture, classifier and method, in the order of the rows; a column per kind of curve and quantity."
+    on = ["image", "classifier", "method"]
+    wide = rows.pivot(index=on, columns="kind", values=list(columns))
+    wide = wide.loc[pd.MultiIndex.from_frame(rows[on].drop_duplicates())]
+    wide.columns = [f"{kind} {column}" for column, kind in wide.columns]
+    return wide.reset_index()
