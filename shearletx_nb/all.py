@@ -13,7 +13,7 @@ from ._modidx import d
 # %% ../nbs/99_all.ipynb #d8c81a31
 __all__ = []
 for _name in sorted(d["syms"]):
-    if _name in ("shearletx_nb.all", "shearletx_nb.cli"): continue
+    if _name.split(".")[1] in ("all", "cli", "statistics", "claims"): continue
     _module = importlib.import_module(_name)
     globals().update({n: getattr(_module, n) for n in _module.__all__})
     __all__ += _module.__all__

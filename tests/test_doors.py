@@ -422,7 +422,7 @@ commands = {    # a command line, and words of the sentence
     "reproduce 07": "unknown experiment",
     "reproduce --profile huge": "unknown profile",
     "reproduce --profile broken": "no YAML",
-    "reproduce --profile list": "by experiment",
+    "reproduce --profile list": "is no profile",
     "reproduce -p m 3": "unknown parameter 'm'",
     "reproduce -p n [1": "no YAML",
     "reproduce --workers -1": "workers",

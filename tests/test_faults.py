@@ -131,7 +131,7 @@ def test_damaged_plan(tmp_path):
     said = survive(store.out/"plan.json", read, seed=4)
     assert all("the same sweep writes it anew" in s for s in said) and len(said) > 40
     (store.out/"plan.json").write_text('[{"key": "' + "0"*32 + '"}]')  # of the first release: a list, without a seal
-    assert read_plan(store.out) == [dict(key="0"*32)]
+    assert read_plan(store.out) == [dict(key="0"*32, rows="0"*32)]
 
 
 def test_damaged_rows_are_never_collected(tmp_path):
@@ -347,7 +347,7 @@ while len(rows) < 20:
     rows.append(dict(image=f"{len(rows)}.png", error=len(rows)/7)); time.sleep(.1)
     run.rows(pd.DataFrame(rows))
 manifest = run.finish()"""
-    parameters = nbformat.v4.new_code_cell("profile, out, seed, size = 'smoke', None, 0, 32",
+    parameters = nbformat.v4.new_code_cell("profile = 'smoke'\nout = None\nseed = 0\nsize = 32",
                                            metadata=dict(tags=["parameters"]))
     kernel = dict(kernelspec=dict(name="python3", display_name="python3", language="python"))
     (folder/"nbs/experiments/profiles").mkdir(parents=True)
