@@ -6,14 +6,15 @@
 __all__ = ['frequencies', 'log_gabor', 'decay', 'fit_exponent', 'point_directions', 'random_mask', 'cut_mask', 'masked',
            'EdgeTwin', 'adversarial_mask', 'proof_gap', 'atom', 'tail_exponent', 'smallest_exponent', 'filter_extent',
            'projection_reach', 'random_cartoon', 'ShiftInvariant', 'atom_norms', 'lowpass_mask', 'lowpass_dimension',
-           'largest', 'refit', 'local_peaks', 'pursuit']
+           'largest', 'refit', 'local_peaks', 'pursuit', 'approximations', 'position_bits', 'psnr_gain']
 
-# %% ../nbs/43_regularity.ipynb #21b9bd6c
+# %% ../nbs/43_regularity.ipynb #b58e1af3
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -23,12 +24,12 @@ from .images import pixel_grid
 from .representation import Band, Representation
 from .wavelet import pywt
 
-# %% ../nbs/43_regularity.ipynb #3baac1f3
+# %% ../nbs/43_regularity.ipynb #9136cf94
 def frequencies(N:int)->list[float]: # of a picture of N x N pixels
     "From 16 periods per side to half the Nyquist frequency, in half octaves."
     return (16*2**np.arange(0, math.log2(N/64)+1e-9, .5)).tolist()
 
-# %% ../nbs/43_regularity.ipynb #8853306a
+# %% ../nbs/43_regularity.ipynb #449d4284
 @lru_cache(maxsize=80)
 def log_gabor(N:int, f:float, # periods per side
               angle:float|None=None, # of its direction in radians; None: all directions
@@ -41,7 +42,7 @@ def log_gabor(N:int, f:float, # periods per side
     turn = (torch.atan2(fy, fx)-angle + math.pi/2) % math.pi - math.pi/2
     return radial*torch.exp(-turn**2/(2*.35**2*16/f))
 
-# %% ../nbs/43_regularity.ipynb #0e402e83
+# %% ../nbs/43_regularity.ipynb #7acb093e
 def decay(y:Tensor,                         # (N, N) a picture of the unit square around 0
           point:tuple[float, float],        # (y, x)
           angle:float|None=None, radius:float=1/16,
@@ -53,7 +54,7 @@ def decay(y:Tensor,                         # (N, N) a picture of the unit squar
     def response(f): return torch.fft.irfft2(Y*log_gabor(N, f, angle), s=(N, N), dim=(-2, -1))[near].abs().max().item()
     return [response(f) for f in frequencies(N)]
 
-# %% ../nbs/43_regularity.ipynb #02115496
+# %% ../nbs/43_regularity.ipynb #15aa536c
 def fit_exponent(f:Sequence[float], a:Sequence[float], floor:float=1e-6)->float:
     "α of a ~ f^-α by least squares on logarithms; infinite where fewer than three values are above the floor."
     f, a = np.asarray(f), np.asarray(a)
@@ -62,7 +63,7 @@ def fit_exponent(f:Sequence[float], a:Sequence[float], floor:float=1e-6)->float:
     seen = a > floor
     return float(-np.polyfit(np.log2(f[seen]), np.log2(a[seen]), 1)[0]) if seen.sum() >= 3 else math.inf
 
-# %% ../nbs/43_regularity.ipynb #b0fcb773
+# %% ../nbs/43_regularity.ipynb #84f1ef2d
 def point_directions(picture:str)->list[tuple[str, tuple[float, float], float|None]]: # name, (y, x), angle; None: all
     "The point-directions of a scene at which regularity is measured; the singular one first."
     def on_circle(angle, radius, y, x): return (y+radius*math.sin(angle), x+radius*math.cos(angle)), angle
@@ -74,12 +75,12 @@ def point_directions(picture:str)->list[tuple[str, tuple[float, float], float|No
     point, angle = edge[picture]
     return [("singular", point, angle), ("other", point, angle+math.pi/2), *found]
 
-# %% ../nbs/43_regularity.ipynb #5cb37e01
+# %% ../nbs/43_regularity.ipynb #5c3368bf
 def random_mask(T:Representation, seed:int=0)->list[Tensor]: # one (h, w) per band
     "Independent uniform numbers."
     return [torch.rand(b.shape, generator=generator(seed, k)) for k, b in enumerate(T.bands)]
 
-# %% ../nbs/43_regularity.ipynb #861c1640
+# %% ../nbs/43_regularity.ipynb #fa4ae2d1
 def cut_mask(T:Representation, angle:float, period:float=.2)->list[Tensor]: # one (h, w) per band
     "Stripes whose normal has an angle, the same in every band."
     def stripes(h, w):
@@ -87,12 +88,12 @@ def cut_mask(T:Representation, angle:float, period:float=.2)->list[Tensor]: # on
         return ((y[:, None]*math.sin(angle) + x*math.cos(angle))/period + .37) % 1 < .5
     return [stripes(*b.shape).float() for b in T.bands]
 
-# %% ../nbs/43_regularity.ipynb #d9e98803
+# %% ../nbs/43_regularity.ipynb #3b52de42
 def masked(T:Representation, m:Iterable[Tensor], x:Tensor)->Tensor: # (..., H, W)
     "T⁻¹(m ⊙ Tx), one band at a time."
     return T.synthesise_bands(m_k*c for m_k, c in zip(m, T.analyse_bands(x)))
 
-# %% ../nbs/43_regularity.ipynb #fa35ec1b
+# %% ../nbs/43_regularity.ipynb #255f0da8
 class EdgeTwin:
     "A differentiable, isotropic stand-in for the edge detector, for pictures of N x N pixels."
     def __init__(self, N:int):
@@ -108,7 +109,7 @@ class EdgeTwin:
             total = total + math.sqrt(2*math.pi)*fine*slope - wide**2*self._filter(Y, L).abs()
         return total/(len(self.sigma)-1) - 3/255
 
-# %% ../nbs/43_regularity.ipynb #cb652064
+# %% ../nbs/43_regularity.ipynb #8ed1bcc2
 def adversarial_mask(T:Representation, x:Tensor, # (1,1,N,N)
                      far:Tensor,                 # (N,N) boolean: where edges are wanted
                      steps:int, seed:int=0, rate:float=.3, tau:float=4/255)->list[Tensor]: # one (h, w) per band
@@ -121,7 +122,7 @@ def adversarial_mask(T:Representation, x:Tensor, # (1,1,N,N)
             m_k.add_((c*a)[0, 0].sign(), alpha=rate*(1-step/steps)).clamp_(0, 1)
     return m
 
-# %% ../nbs/43_regularity.ipynb #d91f6e97
+# %% ../nbs/43_regularity.ipynb #06ebdf22
 def proof_gap(T:Representation, m:Iterable[Tensor], x:Tensor, y:Tensor)->dict[str, float]: # y = masked(T, m, x)
     "How far the equation of the proof is off: gap, gap_details, above."
     whole, details, above, n = np.zeros(2), np.zeros(2), 0, 0
@@ -135,33 +136,33 @@ def proof_gap(T:Representation, m:Iterable[Tensor], x:Tensor, y:Tensor)->dict[st
     gaps = dict(gap=math.sqrt(whole[0]/whole[1]), gap_details=math.sqrt(details[0]/max(details[1], 1e-30)))
     return dict(gaps, above=above/n)
 
-# %% ../nbs/43_regularity.ipynb #72cc60d0
+# %% ../nbs/43_regularity.ipynb #fc1adfa4
 def atom(T:Representation, k:int)->Tensor: # (H, W)
     "What the middle coefficient of band k synthesises."
     c = [torch.zeros(1, 1, *b.shape) for b in T.bands]
     c[k][..., c[k].shape[-2]//2, c[k].shape[-1]//2] = 1.
     return T.synthesise_bands(c)[0, 0]
 
-# %% ../nbs/43_regularity.ipynb #ff991f7e
+# %% ../nbs/43_regularity.ipynb #a640df76
 def tail_exponent(y:Tensor)->float: # of (N, N)
     "The exponent of a whole picture from the finer frequencies, at least three of them."
     a, f = decay(y/y.abs().max(), (0., 0.), radius=1.), frequencies(len(y))
     first = max(0, min(len(f)//2-1, len(f)-3))
     return fit_exponent(f[first:], a[first:], floor=1e-9)
 
-# %% ../nbs/43_regularity.ipynb #7147c953
+# %% ../nbs/43_regularity.ipynb #9ea9014a
 def smallest_exponent(T:Representation)->float:
     "The exponent of the roughest of the coarse atoms: low-pass and coarsest details; of shearlets those without shear."
     return min(tail_exponent(atom(T, k)) for k, b in enumerate(T.bands) if b.scale <= 1 and not b.shear)
 
-# %% ../nbs/43_regularity.ipynb #8cbf0eca
+# %% ../nbs/43_regularity.ipynb #fa921a24
 def filter_extent(psi:Tensor)->dict[str, int]: # (N, N//2+1) half spectrum of a shearlet of the first cone
     "Median frequency along its direction, and that below which nine tenths of the energy lie across it."
     e = psi.double()**2
     across, along = e.sum(dim=1)[:len(e)//2].cumsum(0), e.sum(dim=0).cumsum(0)
     return dict(along=int((along < .5*along[-1]).sum()), across=int((across < .9*across[-1]).sum()))
 
-# %% ../nbs/43_regularity.ipynb #ecc0e8fe
+# %% ../nbs/43_regularity.ipynb #408b4900
 def projection_reach(T:Representation, k:int)->dict[str, float]: # own, two_scales, other_cone, four_waves, eight_waves
     "Where the projection carries the middle coefficient of shearlet band k of the first cone."
     b, (H, W), total, own = T.bands[k], T.shape, np.zeros(5), math.nan
@@ -175,7 +176,7 @@ def projection_reach(T:Representation, k:int)->dict[str, float]: # own, two_scal
                   *(e[distance > waves*wave].sum().item() for waves in (4, 8))]
     return dict(own=own, **dict(zip(("two_scales", "other_cone", "four_waves", "eight_waves"), total[1:]/total[0])))
 
-# %% ../nbs/43_regularity.ipynb #cf925696
+# %% ../nbs/43_regularity.ipynb #be025631
 def random_cartoon(size:int, i:int=0, seed:int=0)->Tensor: # (size, size)
     "A smooth body before a smooth background, edges averaged over the pixels."
     a = torch.rand(16, generator=generator(seed, 1, i), dtype=torch.float64)
@@ -190,7 +191,7 @@ def random_cartoon(size:int, i:int=0, seed:int=0)->Tensor: # (size, size)
     body, background = .2 + .1*torch.sin(4*x+6.3*a[10]), .7 + .15*torch.cos(3*x-2*y+6.3*a[11])
     return (share*body + (1-share)*background).float()
 
-# %% ../nbs/43_regularity.ipynb #a521dcb2
+# %% ../nbs/43_regularity.ipynb #3b73e519
 class ShiftInvariant(Representation):
     "Undecimated db3 wavelets, by FFT."
     def __init__(self, shape:tuple[int, int], levels:int):
@@ -219,36 +220,36 @@ class ShiftInvariant(Representation):
         hat = torch.fft.rfft2(self.check_coefficients(c), dim=(-2, -1))*torch.view_as_complex(self.dual)
         return torch.fft.irfft2(hat.sum(dim=-3), s=self.shape, dim=(-2, -1))
 
-# %% ../nbs/43_regularity.ipynb #648d9744
+# %% ../nbs/43_regularity.ipynb #ef76c9da
 def atom_norms(T:Representation)->Tensor: # (*coefficient_shape)
     "The norm of every atom, taken from the middle of its band."
     n = torch.ones(T.coefficient_shape)
     for k, view in enumerate(T.split(n)): view.mul_(atom(T, k).norm())
     return n
 
-# %% ../nbs/43_regularity.ipynb #26903465
+# %% ../nbs/43_regularity.ipynb #b717ad85
 def lowpass_mask(T:Representation)->Tensor: # (*coefficient_shape)
     "1 for low-pass coefficients, 0 for details."
     m = torch.zeros(T.coefficient_shape)
     for band, view in zip(T.bands, T.split(m)): view.fill_(float(band.is_lowpass))
     return m
 
-# %% ../nbs/43_regularity.ipynb #2139d33f
+# %% ../nbs/43_regularity.ipynb #a92a5692
 def lowpass_dimension(T:Representation)->float:
     "How many numbers the low-pass is worth; every pixel of an undecimated transform responds alike."
-    if len(T.coefficient_shape) == 1: return T.bands[0].size
+    if len(T.coefficient_shape) == 1: return float(T.bands[0].size)
     impulse = torch.zeros(T.shape)
     impulse[0, 0] = 1.
     return math.prod(T.shape)*T.synthesise(lowpass_mask(T)*T.analyse(impulse))[0, 0].item()
 
-# %% ../nbs/43_regularity.ipynb #af855636
+# %% ../nbs/43_regularity.ipynb #a153f929
 def largest(score:Tensor, N:int)->Tensor: # 0 or 1, like score
     "A mask of the N largest scores."
     flat = torch.zeros(score.numel())
     flat[score.flatten().topk(N).indices] = 1.
     return flat.view_as(score)
 
-# %% ../nbs/43_regularity.ipynb #1343d66e
+# %% ../nbs/43_regularity.ipynb #6cb9ce00
 def refit(T:Representation, n:Tensor, d:Tensor, m:Tensor, a:Tensor, steps:int)->Tensor: # like a
     "Conjugate gradients, from `a`, for the coefficients on the mask `m` whose sum of atoms (norms `n`) is nearest `d`."
     a = m*a
@@ -262,13 +263,13 @@ def refit(T:Representation, n:Tensor, d:Tensor, m:Tensor, a:Tensor, steps:int)->
         p, rr = r + (r*r).sum()/rr*p, (r*r).sum()
     return a
 
-# %% ../nbs/43_regularity.ipynb #c6068e70
+# %% ../nbs/43_regularity.ipynb #2324e95b
 def local_peaks(score:Tensor)->Tensor: # like score, (K, H, W)
     "Scores that are the largest in their 7×7 neighbourhood of a band that wraps round; others become 0."
     wrapped = F.pad(score, (3, 3, 3, 3), mode="circular")
     return torch.where(F.max_pool2d(F.max_pool2d(wrapped, (7, 1), 1), (1, 7), 1) <= score, score, 0.)
 
-# %% ../nbs/43_regularity.ipynb #38edfed3
+# %% ../nbs/43_regularity.ipynb #7adc3705
 def pursuit(T:Representation, n:Tensor, d:Tensor, # norms of the atoms, details (H, W)
             counts:Iterable[int], growth:float, steps:int)->Iterator[Tensor]: # (H, W)
     "The approximations of `d` with given, rising numbers of terms; each round multiplies them by `growth` at most."
@@ -282,3 +283,35 @@ def pursuit(T:Representation, n:Tensor, d:Tensor, # norms of the atoms, details 
             a = refit(T, n, d, m, a, steps)
             rest = d - T.synthesise(a/n)
         yield d-rest
+
+# %% ../nbs/43_regularity.ipynb #bb90aefc
+def approximations(T:Representation, x:Tensor, # (H, W)
+                   rule:str,                   # largest, refitted, pursuit or share
+                   totals:Sequence[int],       # rising costs; of share: cost by number of pixels is the share
+                   growth:float=1.3, steps:int=4)->Iterator[tuple[int, int, Tensor]]: # total, N, (H, W)
+    "Approximations of a picture, low-pass included, one after the other."
+    if rule not in ("largest", "refitted", "pursuit", "share"):
+        raise ValueError(f"unknown rule {rule!r}; there are largest, refitted, pursuit, share")
+    n, low, dimension = atom_norms(T), lowpass_mask(T), lowpass_dimension(T)
+    base, c, details = T.synthesise(low*T.analyse(x)), T.analyse(x)*(1-low), int((1-low).sum())
+    counts = [round(t/math.prod(T.shape)*details) if rule == "share" else round(t-dimension) for t in totals]
+    def kept(N):
+        m = largest((c*n).abs(), N)
+        return T.synthesise(refit(T, n, x-base, m, c*n, 2*steps)/n if rule == "refitted" else m*c)
+    found = pursuit(T, n, x-base, counts, growth, steps) if rule == "pursuit" else map(kept, counts)
+    for total, N, y in zip(totals, counts, found): yield total, N, base+y
+
+# %% ../nbs/43_regularity.ipynb #7e337da3
+def position_bits(n:int, N:int)->float:
+    "Bits that say which N of n coefficients were kept."
+    return (math.lgamma(n+1) - math.lgamma(N+1) - math.lgamma(n-N+1))/math.log(2)
+
+# %% ../nbs/43_regularity.ipynb #6ba37fc7
+def psnr_gain(ours:pd.DataFrame, theirs:pd.DataFrame, # by total: psnr, terms, position_bits
+              bits:bool=False)->pd.Series: # by total
+    "PSNR of one contestant above that of another at equal cost."
+    ours, theirs = ours.sort_index(), theirs.sort_index()
+    if not bits: return (ours.psnr-theirs.psnr).dropna()
+    a, b = (np.log(c.position_bits + 8*c.terms) for c in (ours, theirs))
+    if a.max() > b.max(): raise ValueError("the other curve ends before ours: it needs approximations with more terms")
+    return ours.psnr - np.interp(a, b, theirs.psnr)
