@@ -135,7 +135,7 @@ def _dry_run(args:argparse.Namespace, grid:Grid, shown:int=20)->int:
     workers = worker_count() if args.workers is None else max(1, args.workers)
     table = estimate_sweep(grid, args.out, workers, args.threads, args.progress)
     print(f"\n{table.round(1).to_string(index=False)}\n")
-    work = (table.missing*table.seconds_a_task).sum()
+    work = (table.missing*table.seconds_per_task).sum()
     print(f"{len(tasks)} tasks, {table.missing.sum()} missing: {_duration(work)} of work, {_duration(work/workers)} with {workers} workers")
     return 0
 
