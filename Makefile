@@ -13,7 +13,7 @@ figures: $(READY)
 
 test: check
 	$(RUN) CI=true OMP_NUM_THREADS=1 nbdev_test --path nbs --n_workers $(JOBS) --do_print
-	$(RUN) CI=true OMP_NUM_THREADS=1 pytest -q --nbval nbs/index.ipynb tests
+	$(RUN) CI=true OMP_NUM_THREADS=1 pytest -q -n $(JOBS) --dist loadfile --nbval nbs/index.ipynb tests
 
 check: $(READY)
 	$(RUN) ruff check .

@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import torch
 import yaml
 
+from .claims import VERDICTS, claims_text, ledger, update_pages
 from .classifiers import load_classifier, offline_classifiers
-from .cluster import worker_count
 from .core import atomic_path, keep_freed_memory
 from .explainers import MaskExplainer, show_explanation
 from .images import class_names, load_image
@@ -128,13 +128,14 @@ def _duration(seconds:float)->str:
 # %% ../nbs/56_cli.ipynb #db60fbf1
 def _dry_run(args:argparse.Namespace, grid:Grid, shown:int=20)->int:
     "Print the tasks and the estimated time."
+    from shearletx_nb.cluster import worker_count
     cells, tasks = plan_sweep(grid, args.progress)
     for cell in cells[:shown]: print(*(cell[k] for k in ("key", "image", "classifier", "method", "protocol", "seed")))
     if len(cells) > shown: print(f"... and {len(cells)-shown} more")
     workers = worker_count() if args.workers is None else max(1, args.workers)
     table = estimate_sweep(grid, args.out, workers, args.threads, args.progress)
     print(f"\n{table.round(1).to_string(index=False)}\n")
-    work = (table.missing*table.seconds_a_task).sum()
+    work = (table.missing*table.seconds_per_task).sum()
     print(f"{len(tasks)} tasks, {table.missing.sum()} missing: {_duration(work)} of work, {_duration(work/workers)} with {workers} workers")
     return 0
 
@@ -227,6 +228,25 @@ def _add_reproduce(commands)->None:
     parser.add_argument("--resume", action="store_true", help="skip experiments that were finished with these parameters at this commit")
     parser.set_defaults(run=_reproduce)
 
+# %% ../nbs/56_cli.ipynb #ffc47c19
+def _claims(args:argparse.Namespace)->int:
+    "Print the ledger, or bring the pages that are made from it up to date."
+    if not Path(args.figures).is_dir(): raise ValueError(f"{args.figures} is no folder: run this in the repository, or name the folder of the results")
+    if args.write: print("wrote", *update_pages(Path(args.figures).parent), sep="\n  ")
+    else: print(claims_text(ledger(args.figures), args.verdict, args.experiment))
+    return 0
+
+# %% ../nbs/56_cli.ipynb #114a6632
+def _add_claims(commands)->None:
+    "The arguments of `shearletx claims`."
+    parser = commands.add_parser("claims", help="what the paper says, and what the experiments say to it",
+                                 description="Print every sentence of the paper that could be tested, with its verdict, by protocol and classifier.")
+    parser.add_argument("--verdict", choices=VERDICTS, help="only these")
+    parser.add_argument("--experiment", metavar="NAME", help="only those of an experiment, such as 06_scatter")
+    parser.add_argument("--figures", default="figures", metavar="DIR", help="folder of the results (default: figures)")
+    parser.add_argument("--write", action="store_true", help="write CLAIMS.md and the README's table instead")
+    parser.set_defaults(run=_claims)
+
 # %% ../nbs/56_cli.ipynb #ad5f50ed
 class _Parser(argparse.ArgumentParser):
     "argparse's, with one line for a mistake."
@@ -242,9 +262,13 @@ def main(arguments:list[str]|None=None, # None: those of the command line
     _add_explain(commands)
     _add_sweep(commands)
     _add_reproduce(commands)
+    _add_claims(commands)
     args = parser.parse_args(arguments)
     keep_freed_memory()
     try: return args.run(args)
+    except BrokenPipeError:                                       # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError, ImportError) as error:
         print(f"shearletx {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -98,7 +98,7 @@ def _writing(path:Path)->Iterator[None]:
 @contextlib.contextmanager
 def atomic_path(path:str|Path,      # the final name
                )->Iterator[Path]:   # a temporary name in the same folder, with the same suffix, to write to
-    "Write to the given temporary path; it takes the final name when the block ends well, and vanishes when it does not."
+    "Write to a temporary path, which takes the final name when the block ends well and vanishes when it does not."
     path = Path(path)
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,16 +160,21 @@ def _version(package:str)->str|None:
 def environment()->dict: # versions, hardware and commit; no path, no user, no host name
     "The circumstances that a result may depend on."
     source = Path(__file__).parent if "__file__" in globals() else None
-    git = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], capture_output=True, text=True, cwd=source)
-    packages = "shearletx_nb torch torchvision numpy scipy pytorch_wavelets PyWavelets captum zennit matplotlib papermill".split()
-    return dict(commit=git.stdout.strip() or None, python=platform.python_version(), system=platform.system(), machine=platform.machine(),
-                cores=os.cpu_count(), threads=torch.get_num_threads(), gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    describe = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    git = subprocess.run(describe, capture_output=True, text=True, cwd=source)
+    packages = ("shearletx_nb torch torchvision numpy scipy pytorch_wavelets PyWavelets captum zennit "
+                "matplotlib papermill").split()
+    return dict(commit=git.stdout.strip() or None,
+                python=platform.python_version(), system=platform.system(), machine=platform.machine(),
+                cores=os.cpu_count(), threads=torch.get_num_threads(),
+                gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
                 packages={p: v for p in packages if (v := _version(p))})
 
 # %% ../nbs/00_core.ipynb #cfddbbe5
 def same_work(old:dict, new:dict)->bool:
-    "Whether two runs differ in nothing but what adds rows or names things: numbers of pictures, classifiers, the profile's name, where rows are read from."
-    matters = {k for k in {*old, *new} if k not in ("n", "classifiers", "profile", "rows_from") and not k.startswith("n_")}
+    "Whether two runs differ in nothing but what adds rows (pictures, classifiers, rows to begin with) or names things."
+    adds_or_names = ("n", "classifiers", "profile", "rows_from")
+    matters = {k for k in {*old, *new} if k not in adds_or_names and not k.startswith("n_")}
     return all(k in old and k in new and old[k] == new[k] for k in matters)
 
 # %% ../nbs/00_core.ipynb #d71a7616
@@ -262,4 +267,5 @@ class Run:
     def finish(self, **facts)->dict:
         "Complete manifest.json, with any further facts such as the data's digest."
         self.sha256 = {file: known[-1:] for file, known in self.sha256.items()}
-        return self._write(seconds=round(time.time()-self.started, 1), files=self.files, environment=environment(), **facts)
+        seconds = round(time.time()-self.started, 1)
+        return self._write(seconds=seconds, files=self.files, environment=environment(), **facts)

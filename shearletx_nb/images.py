@@ -32,7 +32,8 @@ def check_images(x:Tensor,      # meant to be (B,C,H,W), C 1 or 3, in [0,1]
     if x.ndim != 4:
         hint = ": x[None] makes a batch of one" if x.ndim == 3 else ""
         raise ValueError(f"{what} has shape {shape}; (B, C, H, W) is needed{hint}")
-    if x.shape[1] not in (1, 3): raise ValueError(f"{what} has {x.shape[1]} channels; 1 (grey) or 3 (RGB) are needed, in the second dimension")
+    if x.shape[1] not in (1, 3):
+        raise ValueError(f"{what} has {x.shape[1]} channels; 1 (grey) or 3 (RGB) are needed, in the second dimension")
     if 0 in shape: raise ValueError(f"{what} of shape {shape} is empty")
     if not x.is_floating_point():
         raise ValueError(f"{what} has dtype {x.dtype}; floating point in [0,1] is needed: x/255 for 8 bit pictures")
@@ -52,7 +53,8 @@ def to_rgb(picture:Image.Image, # any mode that PIL reads
           )->np.ndarray:        # (H,W,3) uint8, or float32 in [0,1]
     "An upright RGB array of a PIL picture."
     picture = ImageOps.exif_transpose(picture)
-    if picture.mode in ("I;16", "I;16B", "I;16L", "I"): return np.repeat(np.asarray(picture, dtype=np.float32)[..., None]/65535, 3, axis=2).clip(0, 1)
+    if picture.mode in ("I;16", "I;16B", "I;16L", "I"):
+        return np.repeat(np.asarray(picture, dtype=np.float32)[..., None]/65535, 3, axis=2).clip(0, 1)
     if picture.mode == "F": return np.repeat(np.asarray(picture, dtype=np.float32)[..., None], 3, axis=2)
     if picture.has_transparency_data:
         picture = picture.convert("RGBA")
@@ -69,9 +71,12 @@ def array_to_rgb(array:np.ndarray|Tensor, # integers of 8 or 16 bit, booleans, o
         array = (array.movedim(0, -1) if array.ndim == 3 else array).numpy()
     if array.ndim == 2: array = array[..., None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
-        raise ValueError(f"array of shape {array.shape} (channels last) is no picture: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) are; torch tensors have channels first")
-    if array.dtype == np.uint16 or (array.dtype == np.uint8 and array.shape[2] == 4): array = array.astype(np.float32)/np.iinfo(array.dtype).max
-    elif array.dtype != np.uint8 and array.dtype.kind not in "fb": raise ValueError(f"array of dtype {array.dtype}: uint8, uint16, bool or floats in [0,1] are read")
+        raise ValueError(f"array of shape {array.shape} (channels last) is no picture: "
+                         "(H, W), (H, W, 1), (H, W, 3) or (H, W, 4) are; torch tensors have channels first")
+    if array.dtype == np.uint16 or (array.dtype == np.uint8 and array.shape[2] == 4):
+        array = array.astype(np.float32)/np.iinfo(array.dtype).max
+    elif array.dtype != np.uint8 and array.dtype.kind not in "fb":
+        raise ValueError(f"array of dtype {array.dtype}: uint8, uint16, bool or floats in [0,1] are read")
     if array.dtype != np.uint8: array = array.astype(np.float32)
     if array.shape[2] == 4: array = array[..., :3]*array[..., 3:] + 1-array[..., 3:]
     return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array
@@ -92,7 +97,8 @@ def resize_and_crop(rgb:np.ndarray,       # (H,W,3) uint8 or float32
     covering = max(width, int(w*scale)), max(height, int(h*scale))
     if (w, h) != covering:
         parts = [rgb] if rgb.dtype == np.uint8 else np.moveaxis(rgb, 2, 0)          # PIL has no RGB pictures of floats
-        parts = [np.asarray(Image.fromarray(np.ascontiguousarray(c)).resize(covering, Image.Resampling[interpolation.upper()])) for c in parts]
+        kernel = Image.Resampling[interpolation.upper()]
+        parts = [np.asarray(Image.fromarray(np.ascontiguousarray(c)).resize(covering, kernel)) for c in parts]
         rgb = parts[0] if rgb.dtype == np.uint8 else np.stack(parts, axis=2).clip(0, 1)
     top, left = round((rgb.shape[0]-height)/2), round((rgb.shape[1]-width)/2)
     return rgb[top:top+height, left:left+width]
@@ -118,7 +124,7 @@ def _open(source:str|Path|bytes, # a path or the bytes of a file
 
 # %% ../nbs/01_images.ipynb #22b454b1
 def load_image(source:str|os.PathLike|bytes|Image.Image|np.ndarray|Tensor, # a file, bytes, PIL picture or array
-               size:int|tuple[int, int]|None=256, # side of a square, (height, width), or None for the picture's own size
+               size:int|tuple[int, int]|None=256, # side of a square, (height, width), or None: the picture's own size
                grey:bool=False,                   # one channel (Rec. 601 luma) instead of three
                **how,                             # crop and interpolation, as in resize_and_crop
               )->Tensor:                          # (1,C,H,W) float32 in [0,1]
@@ -126,7 +132,9 @@ def load_image(source:str|os.PathLike|bytes|Image.Image|np.ndarray|Tensor, # a f
     if isinstance(source, (np.ndarray, Tensor)): rgb = array_to_rgb(source)
     elif isinstance(source, (str, os.PathLike, bytes)): rgb = to_rgb(_open(source))
     elif isinstance(source, Image.Image): rgb = to_rgb(source)
-    else: raise ValueError(f"{type(source).__name__} is no picture: a path, bytes, a PIL image, a NumPy array or a tensor is")
+    else:
+        raise ValueError(f"{type(source).__name__} is no picture: "
+                         "a path, bytes, a PIL image, a NumPy array or a tensor is")
     if size is not None:
         size = tuple(size) if isinstance(size, (tuple, list)) else (size, size)
         if len(size) != 2: raise ValueError(f"size {size}: a positive number, or (height, width), is needed")
@@ -165,7 +173,8 @@ def sample_images(size:int|tuple[int, int]=256, # side of the square, or (height
     folder = importlib.resources.files("foolbox")/"data"
     files = sorted((f for f in folder.iterdir() if f.name.startswith("imagenet_")), key=lambda f: f.name)[:n]
     images = torch.cat([load_image(f.read_bytes(), size, **how) for f in files])
-    return Pictures(images, torch.tensor([int(f.name.split("_")[-1].split(".")[0]) for f in files]), [f.name for f in files])
+    targets = torch.tensor([int(f.name.split("_")[-1].split(".")[0]) for f in files])
+    return Pictures(images, targets, [f.name for f in files])
 
 # %% ../nbs/01_images.ipynb #53823da5
 class Picture(NamedTuple):
@@ -179,7 +188,8 @@ def _csv_entries(table:Path, # labels.csv
                 )->list[tuple[str, int|None]]:
     "File names and classes of a labels.csv."
     with table.open(newline="", encoding="utf-8-sig") as file: rows = list(csv.DictReader(file))
-    if not rows or not {"file", "class_index"} <= rows[0].keys(): raise ValueError(f"{table} needs the columns file and class_index, and at least one row")
+    if not rows or not {"file", "class_index"} <= rows[0].keys():
+        raise ValueError(f"{table} needs the columns file and class_index, and at least one row")
     try: return [(row["file"], int(row["class_index"]) if row["class_index"] else None) for row in rows]
     except ValueError as error: raise ValueError(f"{table}: a class_index is no number ({error})") from None
 
@@ -192,7 +202,8 @@ def _wordnet_entries(root:Path, # holds n01440764/ and the like
     meta = next((m for m in (root/"meta.bin", root.parent/"meta.bin") if m.is_file()), None)
     known = sorted(torch.load(meta, weights_only=True)[0]) if meta else sorted(ids)
     number = {wnid: i for i, wnid in enumerate(known)} if len(known) == 1000 else {}
-    return [(f.relative_to(root).as_posix(), number.get(wnid)) for wnid in ids for f in (root/wnid).iterdir() if f.suffix.lower() in suffixes]
+    return [(f.relative_to(root).as_posix(), number.get(wnid))
+            for wnid in ids for f in (root/wnid).iterdir() if f.suffix.lower() in suffixes]
 
 # %% ../nbs/01_images.ipynb #7727465a
 class ImageFolder:
@@ -208,7 +219,8 @@ class ImageFolder:
         if not self.folder.is_dir(): raise FileNotFoundError(f"no such folder: {folder}")
         if n is not None and n < 1: raise ValueError(f"n={n}: at least one picture is needed")
         entries = sorted(self._entries())
-        if not entries: raise ValueError(f"no pictures in {folder}: files ending in {', '.join(sorted(self.suffixes))} are read")
+        if not entries:
+            raise ValueError(f"no pictures in {folder}: files ending in {', '.join(sorted(self.suffixes))} are read")
         if seed is not None: entries = [entries[i] for i in torch.randperm(len(entries), generator=generator(seed))]
         self.entries = entries[:n]
 
@@ -218,7 +230,8 @@ class ImageFolder:
         if (self.folder/"val").is_dir(): self.folder = self.folder/"val"
         ids = sorted(f.name for f in self.folder.iterdir() if f.is_dir() and f.name[0] == "n" and f.name[1:].isdigit())
         if ids: return _wordnet_entries(self.folder, ids, self.suffixes)
-        return [(f.relative_to(self.folder).as_posix(), None) for f in self.folder.rglob("*") if f.suffix.lower() in self.suffixes]
+        files = (f for f in self.folder.rglob("*") if f.suffix.lower() in self.suffixes)
+        return [(f.relative_to(self.folder).as_posix(), None) for f in files]
 
     def __len__(self): return len(self.entries)
     def __getitem__(self, i:int)->Picture:
@@ -239,8 +252,8 @@ def image_folder(folder:str|Path,                   # with labels.csv, in torchv
 class Scene(NamedTuple):
     "A synthetic picture and the truth about its edges."
     image: Tensor     # (1,1,H,W) in [0,1]
-    distance: Tensor  # (H,W) distance from each pixel's centre to the nearest edge, in pixels; infinite where there is none
-    normal: Tensor    # (H,W) angle of that edge's normal in radians, modulo pi, 0 for a vertical edge, growing towards y
+    distance: Tensor  # (H,W) from each pixel's centre to the nearest edge, in pixels; infinite where there is none
+    normal: Tensor    # (H,W) angle of that edge's normal in radians modulo pi; 0 for a vertical edge, growing towards y
 
 # %% ../nbs/01_images.ipynb #21fbc829
 def pixel_grid(size:int|tuple[int, int],  # side, or (height, width)
@@ -248,7 +261,7 @@ def pixel_grid(size:int|tuple[int, int],  # side, or (height, width)
               )->tuple[Tensor, Tensor, float]: # y (H,1), x (1,W) from the centre, and the width of a pixel
     "Coordinates of the pixels' centres; the shorter side has length 1, the origin is in the middle."
     h, w = (size, size) if isinstance(size, int) else size
-    if min(h, w) < 2: raise ValueError(f"size {(h, w)}: at least 2 pixels a side are needed")
+    if min(h, w) < 2: raise ValueError(f"size {(h, w)}: at least 2 pixels per side are needed")
     step = 1/min(h, w)
     y, x = ((torch.arange(k, dtype=dtype)+.5-k/2)*step for k in (h, w))
     return y[:, None], x[None, :], step
@@ -315,7 +328,7 @@ def smooth_bump(size:int|tuple[int, int]=256, # side, or (height, width)
 def cartoon(size:int|tuple[int, int]=256, # side, or (height, width)
             dtype:torch.dtype=torch.float64,
            )->Scene:
-    "A cartoon-like picture: smooth shading inside and outside of an ellipse-like blob with a $C^2$ boundary and a straight horizon behind it."
+    "A cartoon-like picture: smooth shading inside and outside of a disc, and a straight horizon behind it."
     y, x, step = pixel_grid(size, dtype)
     sky = half_plane(size, angle=torch.pi/2-.2, offset=.12, low=.75, high=.35, dtype=dtype)
     blob = disc(size, radius=.27, centre=(-.05, -.08), low=0., high=1., dtype=dtype)

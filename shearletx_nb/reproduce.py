@@ -11,9 +11,8 @@ import ast, difflib, json, os, re, sys, tempfile, time
 from collections.abc import Iterable
 from pathlib import Path
 
-import nbformat, papermill, yaml
+import nbformat, yaml
 
-from .cluster import as_they_finish, open_cluster
 from .core import atomic_path, environment, progress_bar, read_manifest
 
 # %% ../nbs/55_reproduce.ipynb #b7b6fef2
@@ -87,6 +86,7 @@ def run_experiment(notebook:str|Path,      # nbs/experiments/01_transforms.ipynb
                    parameters:dict,        # what differs from the notebook's defaults
                   )->list[Path]:           # the files that the run wrote
     "Run one experiment with papermill into its folder."
+    import papermill
     notebook, out = Path(notebook), Path(out)
     out.mkdir(parents=True, exist_ok=True)
     started, target = time.time(), out/notebook.name
@@ -122,6 +122,7 @@ def reproduce(names:list[str]=(),           # experiments; none: all
               resume:bool=False,            # skip what is finished
              )->list[Path]:                 # the files written
     "Run experiments with a profile, each into its own folder."
+    from shearletx_nb.cluster import as_they_finish, open_cluster
     chosen, settings = find_experiments(experiments, names), read_profile(experiments, profile)
     check_parameters(chosen, parameters or {})
     place = os.path.abspath if scheduler else str

@@ -11,7 +11,8 @@ __all__ = ['sweep_methods', 'AttributionMap', 'MapExplainer', 'study_methods', '
            'known_rows', 'adopt_rows', 'kept_explanations', 'sweep', 'time_task', 'estimate_sweep', 'sweep_profiles']
 
 # %% ../nbs/53_study.ipynb #611f4ddc
-import contextlib, errno, functools, hashlib, importlib.resources, inspect, io, itertools, json, os, pickle, platform, re
+import contextlib, errno, functools, hashlib, importlib.resources, inspect, io
+import itertools, json, os, pickle, platform, re
 import statistics, tempfile, time, zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -82,18 +83,21 @@ def _named(items:Iterable|dict, # names or objects, or a dictionary of them by n
          )->dict[str, object]:
     "A dictionary from a list: a name stands for itself, an object is called by its own name."
     items = [items] if isinstance(items, str) else items
-    items = dict(items) if isinstance(items, dict) else {i if isinstance(i, str) else getattr(i, "name", type(i).__name__): i for i in items}
+    items = dict(items) if isinstance(items, dict) else {
+        i if isinstance(i, str) else getattr(i, "name", type(i).__name__): i for i in items}
     if not items: raise ValueError("an empty list in the grid: at least one method, classifier and protocol are needed")
     return items
 
 # %% ../nbs/53_study.ipynb #13e1d332
-def method_options(methods:Iterable|dict # names of explainers, or options by name, such as dict(kind="ShearletX", steps=100)
+def method_options(methods:Iterable|dict # names of explainers, or options by name: dict(kind="ShearletX", steps=100)
                   )->dict[str, dict]:    # options with their kind, by name
     "What is asked of each method."
-    found = {name: {"kind": name} if isinstance(options, str) else {"kind": name, **options} for name, options in _named(methods).items()}
+    found = {name: {"kind": name} if isinstance(options, str) else {"kind": name, **options}
+             for name, options in _named(methods).items()}
     for name, options in found.items():
         if options["kind"] not in study_methods():
-            raise ValueError(f"method {name!r} is of unknown kind {options['kind']!r}; there are {', '.join(study_methods())}")
+            raise ValueError(f"method {name!r} is of unknown kind {options['kind']!r}; "
+                             f"there are {', '.join(study_methods())}")
     return found
 
 # %% ../nbs/53_study.ipynb #fdc8927f
@@ -161,7 +165,8 @@ class Grid:
 
     def describe(self)->dict:
         "The grid in words and numbers, for the manifest."
-        return dict(pictures=len(self.sources), methods=self.methods, classifiers=list(self.classifiers), protocols=list(self.protocols), seeds=list(self.seeds), size=self.size)
+        return dict(pictures=len(self.sources), methods=self.methods, classifiers=list(self.classifiers),
+                    protocols=list(self.protocols), seeds=list(self.seeds), size=self.size)
 
 # %% ../nbs/53_study.ipynb #188da3af
 def picture_digest(source:Source)->str:
@@ -193,23 +198,28 @@ class Task:
 # %% ../nbs/53_study.ipynb #39989d51
 def _no_name(value)->None:
     "Refuse what has no stable text."
-    raise ValueError(f"{value!r} has no stable name for a task's key: options and protocols of a sweep are made of numbers, texts and lists")
+    raise ValueError(f"{value!r} has no stable name for a task's key: options and protocols of a sweep are made of "
+                     "numbers, texts and lists")
 
 # %% ../nbs/53_study.ipynb #14cfa0c5
 def _told(protocol:Protocol|None)->dict|None:
-    "The choices of a protocol that are not the paper's: a choice that is added later renames no task that does not use it."
+    "The choices of a protocol that are not the paper's: a choice that is added later renames no task without it."
     return None if protocol is None else {k: v for k, v in asdict(protocol).items() if v != getattr(PAPER, k)}
 
 # %% ../nbs/53_study.ipynb #c993c3e6
-def plan_sweep(grid:Grid, progress:bool|None=None)->tuple[list[dict], dict[str, Task]]: # cells of the grid with their keys, tasks by key
+def plan_sweep(grid:Grid, progress:bool|None=None
+              )->tuple[list[dict], dict[str, Task]]: # cells of the grid with their keys, tasks by key
     "The cells of a grid, and the tasks that they need; cells with the same content share a task."
     cells, tasks = [], {}
     for source in progress_bar(grid.sources, progress, desc="reading pictures"):
         content = picture_digest(source)
-        for (classifier, w), (method, options), (protocol, p), seed in itertools.product(grid.weights.items(), grid.methods.items(), grid.protocols.items(), grid.seeds):
+        for (classifier, w), (method, options), (protocol, p), seed in itertools.product(
+                grid.weights.items(), grid.methods.items(), grid.protocols.items(), grid.seeds):
             own = {k: v for k, v in options.items() if k != "kind"}
-            task = Task(source.path, content, grid.size, w, options["kind"], own, p if has_protocol(options["kind"]) else None, seed)
-            cells.append(dict(image=source.name, classifier=classifier, method=method, protocol=protocol, seed=seed, label=source.label, key=task.key))
+            task = Task(source.path, content, grid.size, w, options["kind"], own,
+                        p if has_protocol(options["kind"]) else None, seed)
+            cells.append(dict(image=source.name, classifier=classifier, method=method, protocol=protocol, seed=seed,
+                              label=source.label, key=task.key))
             tasks.setdefault(task.key, task)
     return cells, tasks
 
@@ -223,7 +233,7 @@ def scores(why:Explanation)->list[dict]:
 
 # %% ../nbs/53_study.ipynb #d9ac6099
 def measure_name(measure:Callable)->str:
-    "What a measure is called in the names of rows: nothing for the usual one; else its name and, if it is not ours, its text."
+    "A measure's name in the names of rows: nothing for the usual one; else its name and, if it is not ours, its text."
     if measure is scores: return ""
     if isinstance(measure, functools.partial):
         told = json.dumps([measure.args, measure.keywords], sort_keys=True, default=_no_name)
@@ -255,12 +265,14 @@ def with_shares(rows:pd.DataFrame)->pd.DataFrame:
 class Workshop:
     "The classifiers of a study, and the explainers made from them."
     def __init__(self,
-                 classifiers:dict[str, torch.nn.Module|str], # by digest of their weights: a name that load_classifier knows, or a model
+                 # by digest of their weights: a name that load_classifier knows, or a model
+                 classifiers:dict[str, torch.nn.Module|str],
                  device:str="cpu",                           # "cuda": the worker's GPU
                 ):
         self.classifiers = {k: c if isinstance(c, str) else pickle.dumps(c) for k, c in classifiers.items()}
         self.device, self.warm = device, {}
-        self.name = "shearletx-" + hashlib.sha256(repr(sorted(self.classifiers)).encode()).hexdigest()[:16] + f"-{device}"
+        digest = hashlib.sha256(repr(sorted(self.classifiers)).encode()).hexdigest()[:16]
+        self.name = f"shearletx-{digest}-{device}"
 
     def classifier(self, weights:str)->torch.nn.Module:
         "A classifier, loaded once, if its weights are those that the study began with."
@@ -295,7 +307,8 @@ def _to_bytes(why:Explanation|AttributionMap)->bytes:
     if isinstance(why, Explanation):
         with tempfile.TemporaryDirectory() as folder: return why.save(Path(folder)/"explanation.npz").read_bytes()
     content = {name: getattr(why, name).cpu().numpy() for name in ("map", "target", "probability")}
-    np.savez_compressed(file := io.BytesIO(), facts=json.dumps(dict(method=why.method, settings=why.settings)), **content)
+    np.savez_compressed(file := io.BytesIO(), facts=json.dumps(dict(method=why.method, settings=why.settings)),
+                        **content)
     return file.getvalue()
 
 # %% ../nbs/53_study.ipynb #0f156f36
@@ -306,7 +319,8 @@ def _from_bytes(content:bytes, model:torch.nn.Module,
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder)/"explanation.npz").write_bytes(content)
         try: file = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, zipfile.BadZipFile): file = ()          # load_explanation says what is wrong with it
+        # load_explanation says what is wrong with it
+        except (OSError, ValueError, zipfile.BadZipFile): file = ()
         if "map" not in file:
             why = load_explanation(path, model)
             own = {name: getattr(why, name).to(x.device) for name in ("mask", "target", "probability")}
@@ -325,13 +339,15 @@ def do_task(workshop:Workshop,
     "Explain and measure."
     started = time.perf_counter()
     if task.version != shearletx_nb.__version__:
-        raise ValueError(f"this worker has shearletx_nb {shearletx_nb.__version__}; the study is of version {task.version}")
+        raise ValueError(f"this worker has shearletx_nb {shearletx_nb.__version__}; "
+                         f"the study is of version {task.version}")
     if isinstance(picture, Exception): raise picture
     x = load_image(picture, task.size).to(workshop.device)
     if kept: found = tuple(_from_bytes(content, workshop.classifier(task.classifier), x) for content in kept)
     else: found = all_explanations(workshop.explainer(task), x, task.seed)
     named = len(found) > 1                                        # rows of several areas say which is theirs
-    rows = [{**(dict(area=why.settings["area"]) if named else {}), **row, "error": None} for why in found for row in measure(why)]
+    rows = [{**(dict(area=why.settings["area"]) if named else {}), **row, "error": None}
+            for why in found for row in measure(why)]
     explanations = [_to_bytes(why) for why in found] if keep and not kept else []
     return dict(rows=rows, explanations=explanations, seconds=time.perf_counter()-started, task=task.key)
 
@@ -340,26 +356,34 @@ def read_picture(task:Task)->bytes|Exception:
     "The bytes of a task's picture; the error, to be raised by the worker, where that fails."
     try: content = Path(task.picture).read_bytes()
     except OSError as error: return error
-    return content if hashlib.sha256(content).hexdigest() == task.digest else ValueError("the picture's file has changed since the sweep began")
+    if hashlib.sha256(content).hexdigest() == task.digest: return content
+    return ValueError("the picture's file has changed since the sweep began")
 
 # %% ../nbs/53_study.ipynb #f50c67bf
 def plan_cells(cells:Iterable[dict])->tuple[list[dict], dict[str, dict]]: # cells with their keys, cells by key
     "Keys of plain cells, which follow from their content."
-    keys = {hashlib.sha256(json.dumps(cell, sort_keys=True, default=_no_name).encode()).hexdigest()[:32]: dict(cell) for cell in cells}
+    keys = {hashlib.sha256(json.dumps(cell, sort_keys=True, default=_no_name).encode()).hexdigest()[:32]: dict(cell)
+            for cell in cells}
     return [dict(cell, key=key) for key, cell in keys.items()], keys
 
 # %% ../nbs/53_study.ipynb #0eb74055
-def do_cell(workshop:Workshop, cell:dict, measure:Callable[[dict], list[dict]])->dict: # rows, explanations (none) and seconds
+def do_cell(workshop:Workshop, cell:dict, measure:Callable[[dict], list[dict]]
+           )->dict: # rows, explanations (none) and seconds
     "Measure a plain cell."
     started = time.perf_counter()
     rows = [{**row, "error": None} for row in measure(dict(cell))]
     return dict(rows=rows, explanations=[], seconds=time.perf_counter()-started)
 
 # %% ../nbs/53_study.ipynb #848b058a
-def plan_study(grid:"Grid|Iterable[dict]", measure:Callable=scores, progress:bool|None=None,
-              )->tuple[list[dict], dict[str, "Task|dict"]]: # cells with the names of their rows, what makes the rows by that name
-    "What a study consists of."
-    cells, work = plan_sweep(grid, progress) if isinstance(grid, Grid) else plan_cells(grid)
+def plan_study(grid:"Grid|Iterable[Grid]|Iterable[dict]", measure:Callable=scores, progress:bool|None=None,
+              )->tuple[list[dict], dict[str, "Task|dict"]]: # cells with the names of their rows; what makes each
+    "What a study consists of: a grid, several grids whose cells follow each other, or plain cells."
+    parts = [grid] if isinstance(grid, Grid) else list(grid)
+    if parts and isinstance(parts[0], Grid):
+        plans = [plan_sweep(part, progress) for part in parts]
+        cells = {tuple(cell.values()): cell for own, _ in plans for cell in own}.values() # one that two grids share, once
+        work = {key: task for _, tasks in plans for key, task in tasks.items()}
+    else: cells, work = plan_cells(parts)
     cells = [dict(cell, rows=rows_key(cell["key"], measure)) for cell in cells]
     return cells, {cell["rows"]: work[cell["key"]] for cell in cells}
 
@@ -375,7 +399,8 @@ class RowStore:
         paths = itertools.takewhile(Path.is_file, (self.explanation_path(key, i) for i in itertools.count()))
         return tuple(path.read_bytes() for path in paths)
 
-    def write(self, key:str, rows:list[dict], explanations:list[bytes]=(), seconds:float|None=None, task:str|None=None)->None:
+    def write(self, key:str, rows:list[dict], explanations:list[bytes]=(), seconds:float|None=None,
+              task:str|None=None)->None:
         "Keep what a task gave; its explanations under the task's own key."
         with enough_space(self.out):
             for i, content in enumerate(explanations): write_whole(self.explanation_path(task or key, i), content)
@@ -435,7 +460,8 @@ def enough_space(out:Path)->Iterator[None]:
     try: yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT): raise
-        raise OSError(error.errno, f"the disk of {out} is full; every task that was finished is safe in {out/'rows'}: free some space and start the same sweep again") from None
+        raise OSError(error.errno, f"the disk of {out} is full; every task that was finished is safe in {out/'rows'}: "
+                                   "free some space and start the same sweep again") from None
 
 # %% ../nbs/53_study.ipynb #3e717abe
 @contextlib.contextmanager
@@ -447,10 +473,13 @@ def claim_folder(out:str|Path)->Iterator[None]:
     try: lock.acquire()
     except Timeout:
         with contextlib.suppress(OSError, ValueError): by = json.loads(owner.read_text())
-        who = f"process {by.get('process', 'unknown')} on {by.get('host', 'unknown')}, since {by.get('since', 'unknown')}"
-        raise ValueError(f"another study is running in {out} ({who}): wait for it, stop it, or choose another folder") from None
+        process, host, since = (by.get(k, "unknown") for k in ("process", "host", "since"))
+        who = f"process {process} on {host}, since {since}"
+        raise ValueError(f"another study is running in {out} ({who}): wait for it, stop it, "
+                         "or choose another folder") from None
     try:
-        write_whole(owner, json.dumps(dict(process=os.getpid(), host=platform.node(), since=time.strftime("%Y-%m-%d %H:%M:%S"))).encode())
+        write_whole(owner, json.dumps(dict(process=os.getpid(), host=platform.node(),
+                                           since=time.strftime("%Y-%m-%d %H:%M:%S"))).encode())
         yield
     finally:
         owner.unlink(missing_ok=True)
@@ -461,10 +490,12 @@ def _collect(cells:list[dict], read:Callable[[str], pa.Table|None])->pa.Table: #
     "The rows of cells, in their order, each with its cell's columns."
     found = {key: table for key in dict.fromkeys(c["rows"] for c in cells) if (table := read(key)) is not None}
     first = dict(zip(found, itertools.accumulate((len(t) for t in found.values()), initial=0)))
-    places = [(cell, first[cell["rows"]]+i) for cell in cells if cell["rows"] in found for i in range(len(found[cell["rows"]]))]
+    places = [(cell, first[cell["rows"]]+i) for cell in cells if cell["rows"] in found
+              for i in range(len(found[cell["rows"]]))]
     if not places: return pa.Table.from_pylist([])
     rows = pa.concat_tables(found.values(), promote_options="default").take([place for _, place in places])
-    own = [{**{k: v for k, v in cell.items() if k != "rows"}, "key": cell["rows"], "task": cell["key"]} for cell, _ in places]
+    own = [{**{k: v for k, v in cell.items() if k != "rows"}, "key": cell["rows"], "task": cell["key"]}
+           for cell, _ in places]
     if "method" in own[0]: _name_areas(own, rows)
     columns = {name: pa.array([cell[name] for cell in own]) for name in own[0]}
     columns |= {name: rows[name].cast(pa.string()) if name == "error" else rows[name] for name in rows.column_names}
@@ -474,7 +505,8 @@ def _collect(cells:list[dict], read:Callable[[str], pa.Table|None])->pa.Table: #
 def _name_areas(cells:list[dict], rows:pa.Table)->None:
     "Smooth masks of several areas say in their method which is which."
     areas = _column(rows, "area")
-    several = {key for key, pairs in itertools.groupby(sorted((c["key"], a) for c, a in zip(cells, areas) if a is not None), lambda p: p[0])
+    with_area = sorted((c["key"], a) for c, a in zip(cells, areas) if a is not None)
+    several = {key for key, pairs in itertools.groupby(with_area, lambda p: p[0])
                if len({a for _, a in pairs}) > 1}
     for cell, area in zip(cells, areas):
         if cell["key"] in several: cell["method"] = f"{cell['method']} {100*area:g} %"
@@ -519,10 +551,12 @@ def sweep_status(out:str|Path)->dict: # tasks, done, failed, missing, seconds
         except (pa.ArrowInvalid, OSError): table = None
         states.append("missing" if table is None else "failed" if table["error"][0].is_valid else "done")
     seconds = store.seconds()
-    return dict(tasks=len(keys), **{s: states.count(s) for s in ("done", "failed", "missing")}, task_seconds=round(sum(seconds.get(key, 0.) for key in keys), 1))
+    return dict(tasks=len(keys), **{s: states.count(s) for s in ("done", "failed", "missing")},
+                task_seconds=round(sum(seconds.get(key, 0.) for key in keys), 1))
 
 # %% ../nbs/53_study.ipynb #c179f5c4
-def finished_keys(store:RowStore, cells:list[dict], keep:bool=False, retry_failed:bool=False)->dict[str, bool]: # name of rows: whether they failed
+def finished_keys(store:RowStore, cells:list[dict], keep:bool=False, retry_failed:bool=False
+                 )->dict[str, bool]: # name of rows: whether they failed
     "Which rows need not be made again; damaged files are set aside."
     found = {}
     for rows, key in {cell["rows"]: cell["key"] for cell in cells}.items():
@@ -568,10 +602,12 @@ def _serially(workshop:Workshop, pieces:Iterable[tuple[str, tuple]],
             break
 
 # %% ../nbs/53_study.ipynb #d57785bc
-def _on_cluster(workshop:Workshop, pieces:Iterable, workers:int|None, scheduler:str|None, threads:int|None, dashboard:str|None)->Iterator:
+def _on_cluster(workshop:Workshop, pieces:Iterable, workers:int|None, scheduler:str|None, threads:int|None,
+                dashboard:str|None)->Iterator:
     "The same on processes of this machine or on a running cluster, in the order in which they finish."
     from shearletx_nb.cluster import as_they_finish, open_cluster
-    with open_cluster(workers, scheduler, threads, dashboard) as client: yield from as_they_finish(client, _do, pieces, tool=workshop)
+    with open_cluster(workers, scheduler, threads, dashboard) as client:
+        yield from as_they_finish(client, _do, pieces, tool=workshop)
 
 # %% ../nbs/53_study.ipynb #b4e6b784
 def _compute(store:RowStore, results:Iterable[tuple[str, dict|None, Exception|None]], strict:bool, bar)->None:
@@ -587,22 +623,27 @@ def _compute(store:RowStore, results:Iterable[tuple[str, dict|None, Exception|No
         bar.update()
 
 # %% ../nbs/53_study.ipynb #d13072de
-def _make_rows(grid:Grid|Iterable[dict], measure:Callable, store:RowStore, table:Path|None, cluster:dict,
+def _make_rows(grids:list[Grid]|list[dict], measure:Callable, store:RowStore, table:Path|None, cluster:dict,
                *, keep:bool, strict:bool, retry_failed:bool, device:str, progress:bool|None,
               )->tuple[list[dict], dict[str, pa.Table]]: # cells, and rows that were known already
     "Make what is missing of a plan, which is kept beside it."
-    cells, work = plan_study(grid, measure, progress)
+    cells, work = plan_study(grids, measure, progress)
     known = {} if table is None else known_rows(table, cells)
-    if keep: known = {c["rows"]: known[c["rows"]] for c in cells if c["rows"] in known and store.explanation_path(c["key"]).is_file()}
+    if keep:
+        known = {c["rows"]: known[c["rows"]] for c in cells
+                 if c["rows"] in known and store.explanation_path(c["key"]).is_file()}
     with enough_space(store.out): write_whole(store.out/"plan.json", sealed_json(dict(cells=cells)).encode())
     done = finished_keys(store, [c for c in cells if c["rows"] not in known], keep, retry_failed)
     missing = {name: what for name, what in work.items() if name not in known and name not in done}
-    workshop = Workshop({grid.weights[name]: c for name, c in grid.given.items()} if isinstance(grid, Grid) else {}, device)
-    with progress_bar(progress=progress, total=len(work), initial=len(work)-len(missing), desc="study", unit="task") as bar:
+    workshop = Workshop({g.weights[name]: c for g in grids if isinstance(g, Grid) for name, c in g.given.items()},
+                        device)
+    with progress_bar(progress=progress, total=len(work), initial=len(work)-len(missing), desc="study",
+                      unit="task") as bar:
         if missing:
             pieces = _pieces(store, missing, keep, measure)
             serial = cluster["workers"] == 0 and cluster["scheduler"] is None
-            results = _serially(workshop, pieces, 1 if strict else 3) if serial else _on_cluster(workshop, pieces, **cluster)
+            results = (_serially(workshop, pieces, 1 if strict else 3) if serial
+                       else _on_cluster(workshop, pieces, **cluster))
             _compute(store, results, strict, bar)
     return cells, known
 
@@ -613,17 +654,19 @@ def _check_execution(workers:int|None, scheduler:str|None, threads:int|None, dev
         from shearletx_nb.cluster import check_cluster
         check_cluster(workers, scheduler, threads)
     try: torch.device(device)
-    except RuntimeError: raise ValueError(f"device={device!r}: cpu, cuda or another device of torch is needed") from None
+    except RuntimeError:
+        raise ValueError(f"device={device!r}: cpu, cuda or another device of torch is needed") from None
 
 # %% ../nbs/53_study.ipynb #5c31ee7d
-def study(grid:Grid|Iterable[dict],
+def study(grid:Grid|Iterable[Grid]|Iterable[dict], # several grids make one table
           measure:Callable=scores,       # an explanation -> rows; of plain cells: a cell -> rows
           out:str|Path|Run="study",      # folder of the results; of a Run: its folder, and rows.csv in it
           *, workers:int|None=0,         # processes on this machine; None: one per core; 0: this process, without Dask
           scheduler:str|None=None,       # address of a running Dask cluster, used instead
           threads:int|None=None,         # of torch per worker; None: cores divided by workers
           keep:bool=False,               # the explanations too, as .npz: another measure need not compute them again
-          store:str|Path|None=None,      # where tasks and explanations are kept, for several studies to share; None: in out
+          # where tasks and explanations are kept, for several studies to share; None: in out
+          store:str|Path|None=None,
           file:str="rows.csv",           # with a Run: its table
           strict:bool=True,              # raise the first error; False: a task that fails becomes a row with its error
           retry_failed:bool=False, device:str="cpu", dashboard:str|None=None, progress:bool|None=None,
@@ -633,7 +676,8 @@ def study(grid:Grid|Iterable[dict],
     run = out if isinstance(out, Run) else None
     keeper = RowStore(store or (run.out/"tasks" if run else out))
     with claim_folder(keeper.out):
-        cells, known = _make_rows(grid, measure, keeper, run.out/file if run else None,
+        grids = [grid] if isinstance(grid, Grid) else list(grid)
+        cells, known = _make_rows(grids, measure, keeper, run.out/file if run else None,
                                   dict(workers=workers, scheduler=scheduler, threads=threads, dashboard=dashboard),
                                   keep=keep, strict=strict, retry_failed=retry_failed, device=device, progress=progress)
         rows = _collect(cells, lambda name: known[name] if name in known else keeper.read(name)).to_pandas()
@@ -649,7 +693,8 @@ def known_rows(path:Path, cells:list[dict])->dict[str, pa.Table]: # by name of t
     own = {"task", *set().union(*cells)} - {"rows"}
     wanted = {cell["rows"] for cell in cells}
     columns = [c for c in rows.columns if c not in own]
-    return {name: pa.Table.from_pandas(part[columns], preserve_index=False) for name, part in rows[rows.key.isin(wanted)].groupby("key", sort=False)}
+    return {name: pa.Table.from_pandas(part[columns], preserve_index=False)
+            for name, part in rows[rows.key.isin(wanted)].groupby("key", sort=False)}
 
 # %% ../nbs/53_study.ipynb #c67cd0a6
 def adopt_rows(rows:pd.DataFrame, # of release 0.1.0: image, classifier, method and scores
@@ -661,7 +706,8 @@ def adopt_rows(rows:pd.DataFrame, # of release 0.1.0: image, classifier, method 
         method = re.sub(r" [0-9.]+ %$", "", str(row.get("method")))
         return names.get((row.get("image"), row.get("classifier"), method))
     adopted = rows.assign(key=[key(row) for row in rows.to_dict("records")], error=None)
-    areas = pd.Series([float(m[1])/100 if (m := re.search(r" ([0-9.]+) %$", str(name))) else None for name in rows["method"]], rows.index)
+    areas = pd.Series([float(m[1])/100 if (m := re.search(r" ([0-9.]+) %$", str(name))) else None
+                       for name in rows["method"]], rows.index)
     return adopted.assign(area=areas) if areas.notna().any() else adopted
 
 # %% ../nbs/53_study.ipynb #67dd378b
@@ -674,8 +720,10 @@ def kept_explanations(rows:pd.DataFrame,   # of a study with `scores`, one row p
     for row, i in zip(rows.itertuples(), place):
         path = keeper.explanation_path(row.task, i)
         if not path.is_file():
-            raise ValueError(f"the explanation of {row.image} by {row.method} is not in {store}: study(..., keep=True) keeps it there")
-        yield _from_bytes(path.read_bytes(), grid.classifiers[row.classifier], load_image(pictures[row.image], grid.size))
+            raise ValueError(f"the explanation of {row.image} by {row.method} is not in {store}: "
+                             "study(..., keep=True) keeps it there")
+        yield _from_bytes(path.read_bytes(), grid.classifiers[row.classifier],
+                          load_image(pictures[row.image], grid.size))
 
 # %% ../nbs/53_study.ipynb #d947bca2
 def sweep(grid:Grid,
@@ -693,7 +741,8 @@ def sweep(grid:Grid,
     _check_execution(workers, scheduler, threads, device)
     with claim_folder(out):
         store, run = RowStore(out), Run("sweep", out, **grid.describe())
-        _make_rows(grid, scores, store, None, dict(workers=workers, scheduler=scheduler, threads=threads, dashboard=dashboard),
+        _make_rows([grid], scores, store, None,
+                   dict(workers=workers, scheduler=scheduler, threads=threads, dashboard=dashboard),
                    keep=keep, strict=False, retry_failed=retry_failed, device=device, progress=progress)
         return _finish(store, run)
 
@@ -702,7 +751,8 @@ def time_task(workshop:Workshop, task:Task)->float: # seconds
     "How long a task will take, from one step and three."
     explainer = workshop.explainer(task)
     steps = (explainer.options if isinstance(explainer, SmoothMask) else explainer.protocol).steps
-    def timed(n): return do_task(workshop, replace(task, options={**task.options, "steps": n}), read_picture(task))["seconds"]
+    def timed(n):
+        return do_task(workshop, replace(task, options={**task.options, "steps": n}), read_picture(task))["seconds"]
     timed(1)                                              # warms classifier, filters and allocator
     one, three = timed(1), timed(3)
     return max(one, one + (steps-1)*(three-one)/2)
@@ -728,21 +778,23 @@ def _time_one(workshop:Workshop, tasks:list[Task])->float: # NaN if none can be 
 def estimate_sweep(grid:Grid,
                    out:str|Path="sweep",      # folder whose finished tasks count
                    workers:int|None=None, threads:int|None=None, progress:bool|None=None,
-                  )->pd.DataFrame:            # classifier, method, protocol, tasks, missing, seconds a task, known from
+                  )->pd.DataFrame:            # classifier, method, protocol, tasks, missing, seconds each, known from
     "What a sweep still has to do, and how long a task of each kind takes."
     from shearletx_nb.cluster import worker_count, worker_threads
     (cells, tasks), store = plan_sweep(grid, progress), RowStore(out)
     done, log = {key for key in tasks if store.rows_path(key).is_file()}, store.seconds()
     workshop, groups, seen = Workshop({grid.weights[name]: c for name, c in grid.given.items()}), {}, set()
     for cell in cells:
-        if cell["key"] not in seen: groups.setdefault((cell["classifier"], cell["method"], cell["protocol"]), []).append(cell["key"])
+        if cell["key"] not in seen:
+            groups.setdefault((cell["classifier"], cell["method"], cell["protocol"]), []).append(cell["key"])
         seen.add(cell["key"])
     rows = []
     with _torch_threads(threads or worker_threads(worker_count() if workers is None else workers)):
         for (classifier, method, protocol), keys in progress_bar(groups.items(), progress, desc="timing a few steps"):
             known, missing = [log[key] for key in keys if key in log], [tasks[key] for key in keys if key not in done]
             seconds = statistics.median(known) if known else _time_one(workshop, missing or [tasks[keys[0]]])
-            rows.append(dict(classifier=classifier, method=method, protocol=protocol, tasks=len(keys), missing=len(missing), seconds_a_task=seconds,
+            rows.append(dict(classifier=classifier, method=method, protocol=protocol, tasks=len(keys),
+                             missing=len(missing), seconds_per_task=seconds,
                              known_from="finished tasks" if known else "1 and 3 steps"))
     return pd.DataFrame(rows)
 
@@ -750,6 +802,8 @@ def estimate_sweep(grid:Grid,
 def sweep_profiles()->dict[str, dict]:
     "Options of a grid by profile: pictures at most, size, and options of the methods."
     def masks(**options): return {name: dict(options) for name in ("ShearletX", "WaveletX", "PixelMask")}
-    return dict(smoke=dict(n=2, size=64, methods=masks(steps=2, samples=2) | {"SmoothMask": dict(steps=2, areas=(.1, .2))}),
-                quick=dict(n=4, size=224, methods=masks(steps=60, samples=4) | {"SmoothMask": dict(steps=100, areas=(.05, .1, .2))}),
+    return dict(smoke=dict(n=2, size=64,
+                           methods=masks(steps=2, samples=2) | {"SmoothMask": dict(steps=2, areas=(.1, .2))}),
+                quick=dict(n=4, size=224,
+                           methods=masks(steps=60, samples=4) | {"SmoothMask": dict(steps=100, areas=(.05, .1, .2))}),
                 paper=dict(n=500, size=256, methods=masks() | {"SmoothMask": dict(steps=800, areas=(.05, .1, .2))}))

@@ -301,6 +301,7 @@ def start(folder:Path, *arguments:str)->subprocess.Popen:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH")))),
            "CI": "true", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, env=env, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), # also where tests run in the background
                                start_new_session=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n", process.stderr.read()
