@@ -25,7 +25,7 @@ from torch import Tensor
 from .classifiers import load_classifier, probabilities
 from .core import Run, atomic_path, generator, progress_bar
 from .curves import mean_band
-from .explainers import Explanation, MaskExplainer, display
+from .explainers import Explanation, MaskExplainer, display_image
 from .images import Picture, class_names, image_folder, sample_images
 from .metrics import evaluate
 from .objective import Objective
@@ -95,7 +95,7 @@ def map_for_display(A:Tensor,            # (1,1,H,W) attributions
 # %% ../nbs/54_figures.ipynb #6244dbcc
 def result_row(model:torch.nn.Module, x:Tensor, result:Explanation|Tensor)->tuple[Tensor, dict]: # display (1,C,H,W), facts
     "How a result is shown, and its facts."
-    if isinstance(result, Explanation): return display(result), explanation_row(result)
+    if isinstance(result, Explanation): return display_image(result), explanation_row(result)
     p, target = probabilities(model, x).max(dim=-1)
     return map_for_display(result), dict(target=target.item(), probability=p.item(), finished=True)
 
