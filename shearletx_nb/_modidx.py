@@ -189,7 +189,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'shearletx_nb.cli._values': ('cli.html#_values', 'shearletx_nb/cli.py'),
                                   'shearletx_nb.cli._write': ('cli.html#_write', 'shearletx_nb/cli.py'),
                                   'shearletx_nb.cli.main': ('cli.html#main', 'shearletx_nb/cli.py'),
-                                  'shearletx_nb.cli.methods': ('cli.html#methods', 'shearletx_nb/cli.py')},
+                                  'shearletx_nb.cli.mask_methods': ('cli.html#mask_methods', 'shearletx_nb/cli.py')},
             'shearletx_nb.cluster': { 'shearletx_nb.cluster._Tool': ('cluster.html#_tool', 'shearletx_nb/cluster.py'),
                                       'shearletx_nb.cluster._Tool.__init__': ('cluster.html#_tool.__init__', 'shearletx_nb/cluster.py'),
                                       'shearletx_nb.cluster._Tool.setup': ('cluster.html#_tool.setup', 'shearletx_nb/cluster.py'),
