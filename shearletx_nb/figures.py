@@ -27,7 +27,7 @@ from torch import Tensor
 from .classifiers import load_classifier, probabilities
 from .core import Run, atomic_path, generator, progress_bar
 from .curves import mean_band
-from .explainers import Explanation, MaskExplainer, display
+from .explainers import Explanation, MaskExplainer, display_image
 from .images import Picture, class_names, image_folder, load_image, sample_images
 from .metrics import edge_sets, hallucination_score
 from .objective import Objective, protocol_named
@@ -157,7 +157,7 @@ def map_for_display(A:Tensor,            # (1,1,H,W) attributions
 # %% ../nbs/54_figures.ipynb #6244dbcc
 def result_row(model:torch.nn.Module, x:Tensor, result:Explanation|Tensor)->tuple[Tensor, dict]: # display (1,C,H,W), facts
     "How a result is shown, and its facts."
-    if isinstance(result, Explanation): return display(result), explanation_row(result)
+    if isinstance(result, Explanation): return display_image(result), explanation_row(result)
     p, target = probabilities(model, x).max(dim=-1)
     return map_for_display(result), dict(target=target.item(), probability=p.item(), finished=True)
 
@@ -281,7 +281,7 @@ def picture_title(row:pd.Series)->str:
 # %% ../nbs/54_figures.ipynb #2f5a6356
 def as_shown(why:Explanation|AttributionMap)->Tensor: # (1,C,H,W) in [0,1]
     "An explanation or a map for the eye."
-    return map_for_display(why.map) if isinstance(why, AttributionMap) else display(why)
+    return map_for_display(why.map) if isinstance(why, AttributionMap) else display_image(why)
 
 # %% ../nbs/54_figures.ipynb #e556ac52
 def draw(ax, x:Tensor, title:str="")->None: # (1,C,H,W) in [0,1]

@@ -112,7 +112,7 @@ def optimise_mask(T:Representation,
                   initial:Tensor|float=1.,        # the mask to start from
                   max_samples_per_pass:int=8,     # bounds the memory
                   plateau:Plateau|None=None,      # stop early
-                  callback:Callable[[int, Tensor, Terms], object]|None=None, # after each step of a picture: step, its mask, terms
+                  callback:Callable[[int, Tensor, Terms], object]|None=None, # after each step: step, mask, terms
                   progress:bool|None=None,
                  )->OptimisedMask:
     "Maximise the objective over masks, picture by picture; Ctrl-C returns what there is so far."
@@ -120,14 +120,16 @@ def optimise_mask(T:Representation,
     mask = x.new_empty(B, *T.coefficient_shape).copy_(torch.as_tensor(initial)).clamp_(0, 1)
     history = {name: torch.full((steps, B), torch.nan) for name in names}
     finished = torch.zeros(B, dtype=torch.bool)
-    any_picture = torch.rand(1, *x.shape[1:], generator=generator(0)).to(x)      # not one of the batch: it might matter which
+    any_picture = torch.rand(1, *x.shape[1:], generator=generator(0)).to(x)   # one of the batch might matter
     with frozen(model), progress_bar(progress=progress, total=B*steps, desc="optimising masks", unit="step") as bar:
         try:
             quick = folded(model, any_picture)
             for i in range(B):
-                objective = Objective(T, quick, x[i:i+1], target[i:i+1], lambda1, lambda2, protocol.samples, protocol, seed,
+                objective = Objective(T, quick, x[i:i+1], target[i:i+1], lambda1, lambda2,
+                                      protocol.samples, protocol, seed,
                                       max_samples_per_pass=max_samples_per_pass)
-                _optimise_one(MaskAscent(objective, mask[i:i+1]), {n: h[:, i] for n, h in history.items()}, plateau, callback, bar)
+                own_history = {n: h[:, i] for n, h in history.items()}
+                _optimise_one(MaskAscent(objective, mask[i:i+1]), own_history, plateau, callback, bar)
                 mask[i][mask[i] < protocol.prune] = 0
                 finished[i] = True
         except KeyboardInterrupt: pass

@@ -10,7 +10,7 @@ from test_sweep import make_pictures, one_thread
 
 from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import Run, generator, read_manifest, sealed_json
-from shearletx_nb.explainers import Explanation, describe
+from shearletx_nb.explainers import Explanation, describe_representation
 from shearletx_nb.representation import Pixels
 from shearletx_nb.reproduce import is_finished, read_profile
 from shearletx_nb.study import Grid, RowStore, collect_rows, read_plan, read_rows, rows_to_bytes, sweep, sweep_status
@@ -58,7 +58,7 @@ def content(why:Explanation)->tuple:
     "All that a file of an explanation holds, comparable."
     tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, finished=why.finished,
                    **why.history)
-    return why.method, why.settings, describe(why.representation), {k: (v.dtype, v.tolist()) for k,
+    return why.method, why.settings, describe_representation(why.representation), {k: (v.dtype, v.tolist()) for k,
                                                                     v in tensors.items()}
 
 
