@@ -29,33 +29,47 @@ class Scoring:
     probability:str="target"       # of the explanation: of the explained class; "largest": over all classes
     information:str="extent"       # in CP-Entropy: exp(H); "entropy": H with log(p+1e-7)
     smooth_product:str="once"      # a smooth mask's explanation in the CP scores: m*x; "twice": m*x*x
-    smooth_divisor:str="own"       # a smooth mask's information is divided by the picture's in the same measure; "l1_pixel": by its pixels' l1 norm
-    means:str="own"                # what `mean_scores` gives for a CP score: its own mean; "cp_l1_pixel": that score's mean for all three
-    divide:str="nothing"           # what classifier, pixel norm and edge detector see: the explanation; "maximum": divided by its maximum, smooth masks excepted
-    levels:str="clamp"             # brightness that the edge detector sees: clamped to [0,1]; "int8": signed bytes that wrap round
-    dilate:int=1                   # side of the square that widens the picture's edges before the comparison; 1: not at all
+    # a smooth mask's information is divided by the picture's in the same measure; "l1_pixel": by its pixels' l1 norm
+    smooth_divisor:str="own"
+    # what `mean_scores` gives for a CP score: its own mean; "cp_l1_pixel": that score's mean for all three
+    means:str="own"
+    # what classifier, pixel norm and edge detector see: the explanation; "maximum": divided by its maximum, smooth
+    # masks excepted
+    divide:str="nothing"
+    # brightness that the edge detector sees: clamped to [0,1]; "int8": signed bytes that wrap round
+    levels:str="clamp"
+    # side of the square that widens the picture's edges before the comparison; 1: not at all
+    dilate:int=1
     detector:Callable[[Tensor], EdgeMap]=field(default_factory=EdgeDetector)
     canvas:str="zero"              # on which the classifier sees the explanation; "max", "mean", "dataset"
 
     def __post_init__(self):
-        allowed = dict(probability=("target", "largest"), information=("extent", "entropy"), smooth_product=("once", "twice"), smooth_divisor=("own", "l1_pixel"),
-                       means=("own", "cp_l1_pixel"), divide=("nothing", "maximum"), levels=("clamp", "int8"), canvas=("zero", "max", "mean", "dataset"))
+        allowed = dict(probability=("target", "largest"), information=("extent", "entropy"),
+                       smooth_product=("once", "twice"), smooth_divisor=("own", "l1_pixel"),
+                       means=("own", "cp_l1_pixel"), divide=("nothing", "maximum"),
+                       levels=("clamp", "int8"), canvas=("zero", "max", "mean", "dataset"))
         for name, values in allowed.items():
-            if getattr(self, name) not in values: raise ValueError(f"Scoring: {name}={getattr(self, name)!r}; one of {', '.join(map(repr, values))} is needed")
+            if getattr(self, name) not in values:
+                raise ValueError(f"Scoring: {name}={getattr(self, name)!r}; "
+                                 f"one of {', '.join(map(repr, values))} is needed")
         check_dilate(self.dilate)
-        if self.divide == "maximum" and self.canvas != "zero": raise ValueError(f"Scoring: an explanation divided by its maximum lies on the canvas 'zero', not on {self.canvas!r}")
+        if self.divide == "maximum" and self.canvas != "zero":
+            raise ValueError(f"Scoring: an explanation divided by its maximum lies on the canvas 'zero', "
+                             f"not on {self.canvas!r}")
 
 # %% ../nbs/41_metrics.ipynb #61db1e9d
 def check_dilate(dilate:int)->int:
     "Refuse what is not the side of a square around a pixel."
-    if not isinstance(dilate, int) or dilate < 1 or dilate % 2 == 0: raise ValueError(f"dilate={dilate!r}: an odd number of pixels, 1 for none, is needed")
+    if not isinstance(dilate, int) or dilate < 1 or dilate % 2 == 0:
+        raise ValueError(f"dilate={dilate!r}: an odd number of pixels, 1 for none, is needed")
     return dilate
 
 # %% ../nbs/41_metrics.ipynb #ea4619ad
 PAPER_SCORING = Scoring()
 
 # %% ../nbs/41_metrics.ipynb #f07404f4
-AUTHORS_SCORING = Scoring(probability="largest", information="entropy", smooth_product="twice", smooth_divisor="l1_pixel", means="cp_l1_pixel", divide="maximum",
+AUTHORS_SCORING = Scoring(probability="largest", information="entropy", smooth_product="twice",
+                          smooth_divisor="l1_pixel", means="cp_l1_pixel", divide="maximum",
                           levels="int8", dilate=3, detector=EdgeDetector(side="pycoshrem"))
 
 # %% ../nbs/41_metrics.ipynb #1ed8c577
@@ -106,10 +120,15 @@ def is_smooth(method:str)->bool: # name of an explainer
 def check_explanation(why:Explanation)->Explanation:
     "Refuse an explanation whose parts do not fit together."
     T, x, m = why.representation, why.x, why.mask
-    if tuple(x.shape[-2:]) != tuple(T.shape): raise ValueError(f"the pictures have {x.shape[-2]}x{x.shape[-1]} pixels, the representation is for {T.shape[0]}x{T.shape[1]}")
-    if m.shape != (needed := (len(x), *T.coefficient_shape)): raise ValueError(f"the mask has shape {tuple(m.shape)}; {tuple(needed)} is needed for {len(x)} pictures in {type(T).__name__}")
+    if tuple(x.shape[-2:]) != tuple(T.shape):
+        raise ValueError(f"the pictures have {x.shape[-2]}x{x.shape[-1]} pixels, "
+                         f"the representation is for {T.shape[0]}x{T.shape[1]}")
+    if m.shape != (needed := (len(x), *T.coefficient_shape)):
+        raise ValueError(f"the mask has shape {tuple(m.shape)}; "
+                         f"{tuple(needed)} is needed for {len(x)} pictures in {type(T).__name__}")
     if not m.isfinite().all(): raise ValueError("the mask has NaN or infinite values")
-    if why.model is None: raise ValueError("the explanation has no classifier: Explanation.load(path, model=...) or why.model = ... gives it one")
+    if why.model is None: raise ValueError("the explanation has no classifier: "
+                         "Explanation.load(path, model=...) or why.model = ... gives it one")
     return why
 
 # %% ../nbs/41_metrics.ipynb #e61a7df4
@@ -133,7 +152,8 @@ def divided_by_maximum(e:Tensor, # (B,C,H,W)
 def _seen(why:Explanation, canvas:str, scoring:Scoring)->Tensor: # (B,C,H,W)
     "The explanation on a canvas."
     e = why.image
-    if product_of(why, scoring) == "twice": e = why.representation.synthesise(torch.stack(list(kept_coefficients(why, "twice"))))
+    if product_of(why, scoring) == "twice":
+        e = why.representation.synthesise(torch.stack(list(kept_coefficients(why, "twice"))))
     if canvas == "max": return divided_by_maximum(e)
     return why.on(canvas) + (e-why.image)
 
@@ -146,7 +166,8 @@ def probability_ingredients(why:Explanation, scoring:Scoring,
     for name, picture in (("", why.x), *((f"_{c}", _seen(why, c, scoring)) for c in canvases)):
         what = f"explanations on the canvas {name[1:]}" if name else "the pictures"
         p = probabilities(why.model, picture, what=what).double()
-        found["probability"+name], found["largest"+name] = p.gather(1, why.target.to(p.device)[:, None])[:, 0], p.amax(dim=-1)
+        found["probability"+name] = p.gather(1, why.target.to(p.device)[:, None])[:, 0]
+        found["largest"+name] = p.amax(dim=-1)
     return found
 
 # %% ../nbs/41_metrics.ipynb #ddce2012
@@ -161,7 +182,10 @@ def _retained(q:dict[str, Tensor], # ingredients, (B,) each
     "Probability of the explanation by probability of the picture, from their ingredients."
     kind = dict(target="probability", largest="largest")[scoring.probability]
     p, kept = q[kind], q[f"{kind}_{canvas_of(method, scoring)}"]
-    if (p == 0).any(): raise ValueError(f"picture {(p == 0).nonzero()[0].item()}: the explained class has probability zero, of which nothing can be retained; another class is needed")
+    if (p == 0).any():
+        raise ValueError(f"picture {(p == 0).nonzero()[0].item()}: "
+                         "the explained class has probability zero, "
+                         "of which nothing can be retained; another class is needed")
     return kept/p
 
 # %% ../nbs/41_metrics.ipynb #6990b7ea
@@ -189,7 +213,9 @@ def information_ingredients(why:Explanation, scoring:Scoring,
     e = _seen(why, "zero", scoring)
     found = dict(l1_pixel=l1_norm(why.x), l1_pixel_kept=l1_norm(e), peak=e.amax(dim=(1, 2, 3)).double())
     for name in measures:
-        if name in measure: found[name], found[f"{name}_kept"] = measure[name](why.coefficients), measure[name](kept_coefficients(why, product))
+        if name in measure:
+            found[name] = measure[name](why.coefficients)
+            found[f"{name}_kept"] = measure[name](kept_coefficients(why, product))
     return found
 
 # %% ../nbs/41_metrics.ipynb #254f84c8
@@ -199,7 +225,8 @@ def _information(q:dict[str, Tensor],  # ingredients, (B,) each
                 )->tuple[Tensor, Tensor]: # kept, and of the picture; (B,) each
     "Information that an explanation keeps, and that of its picture."
     kept, whole, smooth = q[f"{measure}_kept"], q[measure], is_smooth(method)
-    if scoring.divide == "maximum" and not smooth and (measure == "l1_pixel" or (measure == "l1" and representation == "Pixels")):
+    of_pixels = measure == "l1_pixel" or (measure == "l1" and representation == "Pixels")
+    if scoring.divide == "maximum" and not smooth and of_pixels:
         kept = kept/torch.where(q["peak"] > 0, q["peak"], 1.)
     if smooth and scoring.smooth_divisor == "l1_pixel": whole = q["l1_pixel"]
     return kept, whole
@@ -218,8 +245,10 @@ def _cp(q:dict[str, Tensor],   # ingredients, (B,) each
 def _cp_of(why:Explanation, score:str, scoring:Scoring)->Tensor: # (B,)
     "A CP score of an explanation, from no more ingredients than it needs."
     check_explanation(why)
-    measures = dict(cp_entropy=["extent" if scoring.information == "extent" else "shifted_entropy"], cp_l1=["l1"], cp_l1_pixel=[])[score]
-    q = probability_ingredients(why, scoring, [canvas_of(why.method, scoring)]) | information_ingredients(why, scoring, measures)
+    measures = dict(cp_entropy=["extent" if scoring.information == "extent" else "shifted_entropy"], cp_l1=["l1"],
+                    cp_l1_pixel=[])[score]
+    q = probability_ingredients(why, scoring, [canvas_of(why.method, scoring)])
+    q |= information_ingredients(why, scoring, measures)
     return _cp(q, score, why.method, type(why.representation).__name__, scoring)
 
 # %% ../nbs/41_metrics.ipynb #9260b970
@@ -264,7 +293,8 @@ def edge_sets(explanation:Tensor,  # (B,C,H,W) real valued
              )->dict[str, Tensor]: # image, explanation, artificial: (B,H,W) boolean each
     "The edge pixels of the picture, of the explanation, and those that it invented."
     if explanation.shape[-2:] != image.shape[-2:] or len(explanation) != len(image):
-        raise ValueError(f"explanations of shape {tuple(explanation.shape)} for pictures of shape {tuple(image.shape)}: as many, of the same height and width, are needed")
+        raise ValueError(f"explanations of shape {tuple(explanation.shape)} for pictures of shape "
+                         f"{tuple(image.shape)}: as many, of the same height and width, are needed")
     if not explanation.isfinite().all(): raise ValueError("the explanation has NaN or infinite values")
     detector = detector or EdgeDetector()
     old, new = (detector(for_edges(v, levels)).edges for v in (image, explanation))
@@ -282,12 +312,15 @@ def _hs(artificial:Tensor, # (B,) number of invented edge pixels
 def hallucination_score(explanation:Explanation|Tensor, # an explanation, or its pictures (B,C,H,W)
                         image:Tensor|None=None,         # (B,C,H,W) in [0,1]; None: the explanation's own
                         detector:Callable[[Tensor], EdgeMap]|None=None, # None: EdgeDetector()
-                        dilate:int=1,                   # side of the square that widens the picture's edges; the script: 3
+                        # side of the square that widens the picture's edges; the script: 3
+                        dilate:int=1,
                         levels:str="clamp",             # or "int8", the script's
                        )->Tensor:                       # (B,) float64
     "Number of edge pixels that are in the explanation and not in the picture, by the number of those in the picture."
-    if isinstance(explanation, Explanation): explanation, image = explanation.image, explanation.x if image is None else image
-    if image is None: raise ValueError("hallucination_score(explanation, image) needs the picture, unless it is given an Explanation")
+    if isinstance(explanation, Explanation):
+        explanation, image = explanation.image, explanation.x if image is None else image
+    if image is None:
+        raise ValueError("hallucination_score(explanation, image) needs the picture, unless it is given an Explanation")
     found = edge_sets(explanation, image, detector, dilate, levels)
     return _hs(*(found[k].sum(dim=(-2, -1)).double() for k in ("artificial", "image")))
 
@@ -295,13 +328,15 @@ def hallucination_score(explanation:Explanation|Tensor, # an explanation, or its
 def describe_detector(detector:Callable)->str:
     "A detector's name, with the options that differ from its defaults."
     if not is_dataclass(detector): return getattr(detector, "__name__", type(detector).__name__)
-    changed = [f"{f.name}={getattr(detector, f.name)!r}" for f in fields(detector) if f.compare and getattr(detector, f.name) != f.default]
+    changed = [f"{f.name}={getattr(detector, f.name)!r}" for f in fields(detector) if f.compare
+               and getattr(detector, f.name) != f.default]
     return f"{type(detector).__name__}({', '.join(changed)})"
 
 # %% ../nbs/41_metrics.ipynb #be6e355c
 def _edges_as(method:str, scoring:Scoring)->str:
     "How edges were counted, in a word for each choice."
-    return f"{describe_detector(scoring.detector)}, levels {scoring.levels}, dilate {scoring.dilate}, divide {'nothing' if is_smooth(method) else scoring.divide}"
+    divide = "nothing" if is_smooth(method) else scoring.divide
+    return f"{describe_detector(scoring.detector)}, levels {scoring.levels}, dilate {scoring.dilate}, divide {divide}"
 
 # %% ../nbs/41_metrics.ipynb #9225dd7b
 def edge_ingredients(why:Explanation, scoring:Scoring)->dict[str, Tensor]: # (B,) each
@@ -316,10 +351,15 @@ def row_scores(row:dict,        # the ingredients of one picture
               )->dict[str, float]:
     "The five scores of one row."
     method, T, edges_as = row["method"], row["representation"], _edges_as(row["method"], scoring)
-    if row["edges_as"] != edges_as: raise ValueError(f"the row's edges were counted by {row['edges_as']}; evaluate the explanation with this scoring to count by {edges_as}")
-    if is_smooth(method) and row["product"] != scoring.smooth_product: raise ValueError(f"the smooth mask was multiplied {row['product']}; evaluate it again for {scoring.smooth_product}")
+    if row["edges_as"] != edges_as:
+        raise ValueError(f"the row's edges were counted by {row['edges_as']}; "
+                         f"evaluate the explanation with this scoring to count by {edges_as}")
+    if is_smooth(method) and row["product"] != scoring.smooth_product:
+        raise ValueError(f"the smooth mask was multiplied {row['product']}; "
+                         f"evaluate it again for {scoring.smooth_product}")
     q = {k: torch.tensor([v], dtype=torch.float64) for k, v in row.items() if isinstance(v, Real)}
-    found = dict(retained_probability=_retained(q, method, scoring), **{s: _cp(q, s, method, T, scoring) for s in ("cp_entropy", "cp_l1", "cp_l1_pixel")},
+    found = dict(retained_probability=_retained(q, method, scoring),
+                 **{s: _cp(q, s, method, T, scoring) for s in ("cp_entropy", "cp_l1", "cp_l1_pixel")},
                  hallucination_score=_hs(q["edges_artificial"], q["edges_image"]))
     return {k: v.item() for k, v in found.items()}
 
@@ -333,14 +373,17 @@ def rescore(rows:Iterable[dict], scoring:Scoring=PAPER_SCORING)->list[dict]:
 def evaluate(why:Explanation,
              scoring:Scoring=PAPER_SCORING,
              images:Sequence|None=None,     # names of the pictures; None: 0, 1, ...
-            )->list[dict]:                  # one row a picture
+            )->list[dict]:                  # one row per picture
     "Rows with all that the scores are made of, and the scores."
     check_explanation(why)
     if images is not None and len(images) != len(why): raise ValueError(f"{len(images)} names for {len(why)} pictures")
-    q = probability_ingredients(why, scoring) | information_ingredients(why, scoring) | edge_ingredients(why, scoring) | dict(mask_mean=why.mask.flatten(1).double().mean(dim=1))
-    facts = dict(method=why.method, representation=type(why.representation).__name__, edges_as=_edges_as(why.method, scoring), product=product_of(why, scoring))
+    q = probability_ingredients(why, scoring) | information_ingredients(why, scoring) | edge_ingredients(why, scoring)
+    q |= dict(mask_mean=why.mask.flatten(1).double().mean(dim=1))
+    facts = dict(method=why.method, representation=type(why.representation).__name__,
+                 edges_as=_edges_as(why.method, scoring), product=product_of(why, scoring))
     columns = {k: v.tolist() for k, v in q.items()}
-    rows = [dict(image=i if images is None else images[i], target=int(why.target[i]), **facts, **{k: v[i] for k, v in columns.items()}) for i in range(len(why))]
+    rows = [dict(image=i if images is None else images[i], target=int(why.target[i]), **facts,
+                 **{k: v[i] for k, v in columns.items()}) for i in range(len(why))]
     bad = sorted({k for row in rows for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)})
     if bad: raise ValueError(f"{', '.join(bad)} of {why.method or 'the explanation'} is NaN or infinite")
     return rescore(rows, scoring)
@@ -349,11 +392,13 @@ def evaluate(why:Explanation,
 def mean_scores(rows:Iterable[dict],
                 scoring:Scoring=PAPER_SCORING,
                 by:str="method",             # rows with the same entry form a group
-               )->list[dict]:                # a row a group, in the order of their first rows
+               )->list[dict]:                # one row per group, in the order of their first rows
     "The mean of every score over each group."
     names, groups = ("retained_probability", "cp_entropy", "cp_l1", "cp_l1_pixel", "hallucination_score"), {}
     for row in rows: groups.setdefault(row[by], []).append(row)
     if not groups: raise ValueError("no rows to average")
-    means = [{by: group, "n": len(own), **{k: math.fsum(r[k] for r in own)/len(own) for k in names}} for group, own in groups.items()]
-    if scoring.means == "cp_l1_pixel": means = [{**m, "cp_entropy": m["cp_l1_pixel"], "cp_l1": m["cp_l1_pixel"]} for m in means]
+    means = [{by: group, "n": len(own), **{k: math.fsum(r[k] for r in own)/len(own) for k in names}}
+             for group, own in groups.items()]
+    if scoring.means == "cp_l1_pixel":
+        means = [{**m, "cp_entropy": m["cp_l1_pixel"], "cp_l1": m["cp_l1_pixel"]} for m in means]
     return means

@@ -36,7 +36,9 @@ def find_experiments(folder:str|Path,        # nbs/experiments
     chosen = []
     for name in names or found:
         match = [p for stem, p in found.items() if name in (stem, stem.split("_")[0])]
-        if not match: raise ValueError(f"unknown experiment {name!r}; there are {', '.join(difflib.get_close_matches(name, found, n=3) or found)}")
+        if not match:
+            raise ValueError(f"unknown experiment {name!r}; "
+                             f"there are {', '.join(difflib.get_close_matches(name, found, n=3) or found)}")
         chosen += match
     return chosen
 
@@ -46,7 +48,9 @@ def read_profile(folder:str|Path, # nbs/experiments
                 )->dict[str, dict]:
     "Parameters by experiment."
     path = Path(folder)/"profiles"/f"{profile}.yaml"
-    if not path.is_file(): raise ValueError(f"unknown profile {profile!r}; there are {', '.join(sorted(p.stem for p in path.parent.glob('*.yaml')))}")
+    if not path.is_file():
+        raise ValueError(f"unknown profile {profile!r}; "
+                         f"there are {', '.join(sorted(p.stem for p in path.parent.glob('*.yaml')))}")
     try: settings = yaml.safe_load(path.read_bytes()) or {}
     except (yaml.YAMLError, ValueError) as error:
         raise ValueError(f"{path} is damaged or is no YAML ({str(error).splitlines()[0]}): "
@@ -70,7 +74,8 @@ def without_machine(notebook:nbformat.NotebookNode)->nbformat.NotebookNode:
     notebook.metadata = {k: v for k, v in notebook.metadata.items() if k == "kernelspec"}
     for cell in notebook.cells: cell.metadata = {k: v for k, v in cell.metadata.items() if k == "tags"}
     folders = {str(Path.cwd()), str(Path.home()), tempfile.gettempdir(), sys.prefix, os.path.dirname(os.__file__)}
-    pattern = re.compile("|".join(re.escape(f.rstrip("/")+"/") for f in sorted(folders, key=len, reverse=True) if f.rstrip("/")))
+    pattern = re.compile("|".join(re.escape(f.rstrip("/")+"/") for f in sorted(folders, key=len, reverse=True)
+                                  if f.rstrip("/")))
     return nbformat.from_dict(_map_strings(notebook, lambda s: pattern.sub("", s)))
 
 # %% ../nbs/55_reproduce.ipynb #b79a149d
@@ -92,10 +97,13 @@ def run_experiment(notebook:str|Path,      # nbs/experiments/01_transforms.ipynb
     started, target = time.time(), out/notebook.name
     with tempfile.TemporaryDirectory() as scratch:
         executed = Path(scratch)/notebook.name
-        try: papermill.execute_notebook(notebook, executed, {**parameters, "out": str(out)}, progress_bar=False, log_output=False)
+        try:
+            papermill.execute_notebook(notebook, executed, {**parameters, "out": str(out)}, progress_bar=False,
+                                       log_output=False)
         finally:
             if executed.is_file():
-                with atomic_path(target) as partial: nbformat.write(without_machine(nbformat.read(executed, 4)), partial)
+                with atomic_path(target) as partial:
+                    nbformat.write(without_machine(nbformat.read(executed, 4)), partial)
     return sorted(p for p in out.iterdir() if p.stat().st_mtime >= started-1)
 
 # %% ../nbs/55_reproduce.ipynb #8e4b6132
@@ -117,7 +125,8 @@ def reproduce(names:list[str]=(),           # experiments; none: all
               experiments:str|Path="nbs/experiments",
               figures:str|Path="figures",
               progress:bool|None=None,
-              *, workers:int=1,             # experiments at once on this machine, which share its cores; 0: in this process
+              # experiments at once on this machine, which share its cores; 0: in this process
+              *, workers:int=1,
               scheduler:str|None=None,      # address of a running Dask cluster that sees the same files, used instead
               resume:bool=False,            # skip what is finished
              )->list[Path]:                 # the files written
@@ -126,13 +135,18 @@ def reproduce(names:list[str]=(),           # experiments; none: all
     chosen, settings = find_experiments(experiments, names), read_profile(experiments, profile)
     check_parameters(chosen, parameters or {})
     place = os.path.abspath if scheduler else str
-    jobs = {n.stem: (place(n), place(Path(figures)/n.stem), {"profile": profile, **settings.get(n.stem, {}), **(parameters or {})}) for n in chosen}
+    jobs = {n.stem: (place(n), place(Path(figures)/n.stem),
+                     {"profile": profile, **settings.get(n.stem, {}), **(parameters or {})}) for n in chosen}
     if resume: jobs = {name: job for name, job in jobs.items() if not is_finished(job[1], job[2])}
     files, errors = {}, {}
-    with open_cluster(workers, scheduler) as client, progress_bar(progress=progress, total=len(jobs), desc=f"experiments ({profile})") as bar:
+    with open_cluster(workers, scheduler) as client, progress_bar(progress=progress, total=len(jobs),
+                                                                  desc=f"experiments ({profile})") as bar:
         for name, written, error in as_they_finish(client, run_experiment, jobs.items(), retries=0):
             files[name], errors[name] = written, error
             bar.update()
     failed = {name: str(error).strip().splitlines()[-1] for name, error in errors.items() if error is not None}
-    if failed: raise RuntimeError(f"{len(failed)} of {len(jobs)} experiments failed: {'; '.join(f'{n}: {e}' for n, e in failed.items())}. Their notebooks in {figures} have the traceback")
+    if failed:
+        raise RuntimeError(f"{len(failed)} of {len(jobs)} experiments failed: "
+                           f"{'; '.join(f'{n}: {e}' for n, e in failed.items())}. "
+                           f"Their notebooks in {figures} have the traceback")
     return [path for name in jobs for path in files[name]]
