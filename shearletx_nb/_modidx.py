@@ -96,6 +96,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'shearletx_nb.claims.sentences_of': ('claims.html#sentences_of', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.side_of': ('claims.html#side_of', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.stale_pages': ('claims.html#stale_pages', 'shearletx_nb/claims.py'),
+                                     'shearletx_nb.claims.summary_text': ('claims.html#summary_text', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.tally': ('claims.html#tally', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.time_text': ('claims.html#time_text', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.update_pages': ('claims.html#update_pages', 'shearletx_nb/claims.py'),

@@ -7,7 +7,7 @@ __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMEN
            'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'verdict_if', 'both', 'Claim', 'said_by', 'is_missing',
            'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table', 'read_findings', 'ledger',
            'of_sentence', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text', 'readme_table',
-           'replace_between', 'pages', 'stale_pages', 'update_pages', 'claims_text']
+           'replace_between', 'summary_text', 'pages', 'stale_pages', 'update_pages', 'claims_text']
 
 # %% ../nbs/51_claims.ipynb #6b1127ce
 import json, re, textwrap
@@ -581,14 +581,27 @@ def replace_between(text:str, marker:str, new:str)->str:
         raise ValueError(f"the text needs one {begin} and, after it, one {end}")
     return text[:text.index(begin)+len(begin)] + f"\n{new}\n" + text[text.index(end):]
 
+# %% ../nbs/51_claims.ipynb #c26abe8e
+def summary_text(ledger:pd.DataFrame, most:int=2)->str: # Markdown, a few lines
+    "What held and what did not, in a few lines: counts, and the sentences with the most pictures behind them."
+    paper = ledger[ledger.part != OURS]
+    lines = [f"Of the {paper.id.nunique()} sentences of the paper that could be tested: {tally(paper)}."]
+    for verdict in ("holds", "does not hold"):
+        found = paper[(paper.verdict == verdict) & paper.number.astype(bool)].sort_values("n", ascending=False, kind="stable")
+        for r in found.drop_duplicates("experiment").head(most).itertuples():
+            lines.append(f"- *{verdict}*: “{r.sentence}” ({r.number}; n = {r.n}"
+                         + "".join(f", {v}" for v in (r.protocol, r.classifier) if v) + f"; {link(r.experiment)})")
+    return "\n".join(lines)
+
 # %% ../nbs/51_claims.ipynb #8715effc
 def pages(root:str|Path)->dict[str, str]: # file -> what it should hold
-    "The generated pages of a repository: CLAIMS.md, and README.md where it has the marker claims."
+    "The generated pages of a repository: CLAIMS.md, and README.md where it has the markers."
     figures, readme = Path(root)/"figures", Path(root)/"README.md"
     book = ledger(figures)
     found = {"CLAIMS.md": claims_page(book)}
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    if "<!-- claims:" in text: found["README.md"] = replace_between(text, "claims", readme_table(book, figures))
+    for marker, made in (("claims", readme_table(book, figures)), ("summary", summary_text(book))):
+        if f"<!-- {marker}:" in text: found["README.md"] = text = replace_between(text, marker, made)
     return found
 
 # %% ../nbs/51_claims.ipynb #6f95f2c1

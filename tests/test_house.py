@@ -4,6 +4,8 @@ from pathlib import Path
 
 import nbformat, pytest, yaml
 
+from shearletx_nb.claims import stale_pages
+
 root = Path(__file__).parents[1]
 notebooks = sorted(p for p in (root/"nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
 experiments = [p for p in notebooks if p.parent.name == "experiments"]
@@ -137,3 +139,16 @@ def test_manifests_say_how_figures_came_to_be():
         manifest = json.loads((folder/"manifest.json").read_text())
         assert {"experiment", "parameters", "seconds", "environment"} <= manifest.keys()
         assert all((folder/name).is_file() for name in manifest["files"])
+
+
+def test_pages_follow_from_the_findings():
+    "No verdict is typed: CLAIMS.md and the README say what figures/*/claims.csv say."
+    stale = stale_pages(root)
+    assert not stale, f"run shearletx claims --write: {stale} are not what the findings say"
+
+
+def test_lines_are_short():
+    "Notebooks are read on a forge: no line of a code cell over 120 characters."
+    long = {p.relative_to(root).as_posix(): n for p in notebooks
+            if (n := sum(len(line) > 120 for c in nbformat.read(p, 4).cells if c.cell_type == "code" for line in c.source.splitlines()))}
+    assert not long, long
