@@ -35,7 +35,7 @@ def out_of_place(model:nn.Module)->Iterator[nn.Module]:
 # %% ../nbs/32_attributions.ipynb #109775fb
 @contextlib.contextmanager
 def _prepared(classifier:nn.Module)->Iterator[None]:
-    "Frozen, out of place, the global random state kept (Captum's LIME draws from it), without Captum's remarks on hooks that it sets and removes."
+    "Frozen, out of place, the global random state kept (LIME draws from it), without Captum's remarks on its hooks."
     with frozen(classifier), out_of_place(classifier), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -50,7 +50,9 @@ def integrated_gradients(classifier:nn.Module,
                         )->Tensor:           # (B,C,H,W)
     "Captum's Integrated Gradients, with bounded memory."
     from captum.attr import IntegratedGradients
-    with _prepared(classifier): return IntegratedGradients(classifier).attribute(x, baseline, target=target, n_steps=steps, internal_batch_size=max(batch, len(x))).to(x.dtype).detach()
+    with _prepared(classifier):
+        return IntegratedGradients(classifier).attribute(x, baseline, target=target, n_steps=steps,
+                                                         internal_batch_size=max(batch, len(x))).to(x.dtype).detach()
 
 # %% ../nbs/32_attributions.ipynb #8b6aed15
 class _GuidedRectifier(torch.autograd.Function):
@@ -72,8 +74,10 @@ class _Guide(TorchFunctionMode):
     def __init__(self): super().__init__(); self.met = 0
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name, kwargs = getattr(func, "__name__", ""), {**(kwargs or {})}
-        low = {"hardtanh": kwargs.get("min_val", args[1] if len(args) > 1 else -1.), "clamp": kwargs.get("min", args[1] if len(args) > 1 else None)}.get(name)
-        if not (name in self.names or low == 0) or not (torch.is_grad_enabled() and args[0].requires_grad): return func(*args, **kwargs)
+        low = {"hardtanh": kwargs.get("min_val", args[1] if len(args) > 1 else -1.),
+               "clamp": kwargs.get("min", args[1] if len(args) > 1 else None)}.get(name)
+        if not (name in self.names or low == 0) or not (torch.is_grad_enabled() and args[0].requires_grad):
+            return func(*args, **kwargs)
         self.met += 1
         if "inplace" in kwargs: kwargs["inplace"] = False
         plain = torch.relu if name == "relu_" else func
@@ -86,14 +90,17 @@ def guided_backprop(classifier:nn.Module,
                    )->Tensor:      # (B,C,H,W)
     "Captum's Guided Backprop, and the rectifiers that it overlooks."
     from captum.attr import GuidedBackprop
-    with _prepared(classifier), _Guide() as guide: A = GuidedBackprop(classifier).attribute(x.clone().requires_grad_(), target=target)
-    if not guide.met: raise ValueError("the model has no rectifier (ReLU, ReLU6, leaky ReLU): Guided Backprop would be its plain gradient; integrated_gradients works for any model")
+    with _prepared(classifier), _Guide() as guide:
+        A = GuidedBackprop(classifier).attribute(x.clone().requires_grad_(), target=target)
+    if not guide.met:
+        raise ValueError("the model has no rectifier (ReLU, ReLU6, leaky ReLU): "
+                         "Guided Backprop would be its plain gradient; integrated_gradients works for any model")
     return A.detach()
 
 # %% ../nbs/32_attributions.ipynb #59267476
 @contextlib.contextmanager
 def _watched(model:nn.Module, before:Callable|None=None, after:Callable|None=None)->Iterator[None]:
-    "Call before(name, module, inputs) and after(name, module, inputs, output) around every module's forward, for a while."
+    "Call before(name, module, inputs) and after(name, module, inputs, output) around every module's forward."
     handles = []
     try:
         for name, module in model.named_modules():
@@ -110,7 +117,8 @@ def gradcam_layer(classifier:nn.Module,
     "The last feature map with places."
     seen, calls, learned = [], Counter(), []
     def note(name, value, is_input):
-        if learned and name and isinstance(value, Tensor) and value.ndim == 4 and min(value.shape[-2:]) > 1: seen.append((name, is_input))
+        if learned and name and isinstance(value, Tensor) and value.ndim == 4 and min(value.shape[-2:]) > 1:
+            seen.append((name, is_input))
     def before(name, module, inputs):
         calls[name] += 1
         if inputs: note(name, inputs[0], True)
@@ -119,7 +127,9 @@ def gradcam_layer(classifier:nn.Module,
         note(name, output, False)
     with frozen(classifier), torch.no_grad(), _watched(classifier, before, after): classifier(x[:1])
     found = [(name, is_input) for name, is_input in seen if calls[name] == 1]
-    if not found: raise ValueError("no layer of the model has an output (B, C, H, W) with more than one pixel; Grad-CAM needs one: layer=, a module or its name, tells it which")
+    if not found:
+        raise ValueError("no layer of the model has an output (B, C, H, W) with more than one pixel; "
+                         "Grad-CAM needs one: layer=, a module or its name, tells it which")
     return found[-1]
 
 # %% ../nbs/32_attributions.ipynb #bc081edb
@@ -133,10 +143,14 @@ def grad_cam(classifier:nn.Module,
     modules = dict(classifier.named_modules())
     name, is_input = gradcam_layer(classifier, x) if layer is None else (layer, False)
     if isinstance(name, str):
-        if name not in modules: raise ValueError(f"the model has no layer {name!r}; its layers are {', '.join(n for n in modules if n)}")
+        if name not in modules:
+            raise ValueError(f"the model has no layer {name!r}; its layers are {', '.join(n for n in modules if n)}")
         name = modules[name]
-    with _prepared(classifier): A = LayerGradCam(classifier, name).attribute(x.clone().requires_grad_(), target=target, attribute_to_layer_input=is_input, relu_attributions=True)
-    if A.ndim != 4: raise ValueError(f"the output of {layer!r} has shape {tuple(A.shape)}; a feature map (B, C, H, W) is needed")
+    with _prepared(classifier):
+        A = LayerGradCam(classifier, name).attribute(x.clone().requires_grad_(), target=target,
+                                                     attribute_to_layer_input=is_input, relu_attributions=True)
+    if A.ndim != 4:
+        raise ValueError(f"the output of {layer!r} has shape {tuple(A.shape)}; a feature map (B, C, H, W) is needed")
     return LayerAttribution.interpolate(A, tuple(x.shape[-2:]), "bilinear").detach()
 
 # %% ../nbs/32_attributions.ipynb #c1eb7d92
@@ -153,14 +167,17 @@ def fold_batchnorm(model:nn.Module, # in evaluation mode; changed in place, so g
     made, pairs, calls = {}, {}, Counter()
     def after(name, module, inputs, output):
         calls[name] += 1
-        if isinstance(module, (nn.Conv2d, nn.Linear)): made[id(output)] = (name, output)              # holding the output keeps its id its own
-        if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)) and module.running_var is not None and id(inputs[0]) in made: pairs[name] = made[id(inputs[0])][0]
+        # holding the output keeps its id its own
+        if isinstance(module, (nn.Conv2d, nn.Linear)): made[id(output)] = (name, output)
+        norm = isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)) and module.running_var is not None
+        if norm and id(inputs[0]) in made: pairs[name] = made[id(inputs[0])][0]
     with torch.no_grad(), out_of_place(model), _watched(model, after=after): model(x)
     for norm, layer in pairs.items():
         if calls[norm] > 1 or calls[layer] > 1 or list(pairs.values()).count(layer) > 1: continue
         bn, linear = model.get_submodule(norm), model.get_submodule(layer)
         fuse = nn.utils.fuse_conv_bn_weights if isinstance(linear, nn.Conv2d) else nn.utils.fuse_linear_bn_weights
-        linear.weight, linear.bias = fuse(linear.weight, linear.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+        linear.weight, linear.bias = fuse(linear.weight, linear.bias, bn.running_mean, bn.running_var, bn.eps,
+                                          bn.weight, bn.bias)
         _replace(model, norm, nn.Identity())
     return model
 
@@ -188,12 +205,15 @@ class _Divide(torch.autograd.Function):
         return None, *(a.detach()*s for a, s in zip(ctx.inner, shares))
 
 # %% ../nbs/32_attributions.ipynb #32cd64db
-def _kinds()->dict[str, str]: # the name of a function, without underscores -> shape, single, pooling or the name of an arithmetic operation
+def _kinds()->dict[str, str]: # function -> shape, single, pooling or an arithmetic operation
     "What the functions between layers do."
     kinds = dict(
-        shape="flatten view reshape permute transpose squeeze unsqueeze getitem cat stack contiguous expand chunk split unbind pad clone to float double size get dim numel len movedim "
-              "swapaxes t repeat tile requires_grad is_floating_point stride data_ptr is_contiguous type narrow detach unflatten view_as reshape_as",
-        single="relu relu6 hardtanh silu gelu sigmoid hardswish hardsigmoid leaky_relu elu selu celu tanh softplus mish clamp threshold dropout dropout2d feature_dropout neg",
+        shape="flatten view reshape permute transpose squeeze unsqueeze getitem cat stack contiguous "
+              "expand chunk split unbind pad clone to float double size get dim numel len movedim "
+              "swapaxes t repeat tile requires_grad is_floating_point stride data_ptr is_contiguous type "
+              "narrow detach unflatten view_as reshape_as",
+        single="relu relu6 hardtanh silu gelu sigmoid hardswish hardsigmoid leaky_relu elu selu celu tanh "
+               "softplus mish clamp threshold dropout dropout2d feature_dropout neg",
         pooling="adaptive_avg_pool2d avg_pool2d mean sum max_pool2d adaptive_max_pool2d interpolate",
         sum="add iadd radd sub isub rsub", product="mul imul rmul", quotient="div truediv itruediv true_divide")
     return {name: kind for kind, names in kinds.items() for name in names.split()}
@@ -207,17 +227,22 @@ class _Between(TorchFunctionMode):
         name, kwargs = getattr(func, "__name__", str(func)).strip("_"), dict(kwargs or {})
         if "inplace" in kwargs: kwargs["inplace"] = False
         signals = [a for a in args if isinstance(a, Tensor) and a.requires_grad]
-        if self.depth or self.kinds.get(name) == "shape" or not torch.is_grad_enabled() or not signals: return func(*args, **kwargs)
+        if self.depth or self.kinds.get(name) == "shape" or not torch.is_grad_enabled() or not signals:
+            return func(*args, **kwargs)
         return self.rule(name, func, args, kwargs, signals)
 
     def rule(self, name, func, args, kwargs, signals):
         self.used.append(name)
         kind = self.kinds.get(name)
-        def f(*new): it = iter(new); return _plain(func)(*(next(it) if isinstance(a, Tensor) and a.requires_grad else a for a in args), **kwargs)
+        def f(*new):
+            it = iter(new)
+            return _plain(func)(*(next(it) if isinstance(a, Tensor) and a.requires_grad else a for a in args), **kwargs)
         if kind == "pooling" or (kind == "sum" and len(signals) == 2): return _Divide.apply(f, *signals)
-        if kind == "product" and len(signals) == 2 and signals[0].numel() != signals[1].numel(): signals = [max(signals, key=Tensor.numel)]
+        if kind == "product" and len(signals) == 2 and signals[0].numel() != signals[1].numel():
+            signals = [max(signals, key=Tensor.numel)]
         elif len(signals) > 1 or kind is None:
-            raise ValueError(f"LRP has no rule for {name!r} in {self.stack[-1] if self.stack else 'the model'}: neither Captum nor zennit has one; integrated_gradients works for any model")
+            raise ValueError(f"LRP has no rule for {name!r} in {self.stack[-1] if self.stack else 'the model'}: "
+                             "neither Captum nor zennit has one; integrated_gradients works for any model")
         with torch.no_grad(): y = _plain(func)(*args, **kwargs)
         return _Keep.apply(signals[0], y)
 
@@ -225,7 +250,8 @@ class _Between(TorchFunctionMode):
 def _plain(func:Callable)->Callable:
     "The function that returns what an in-place one would write."
     name = getattr(func, "__name__", "")
-    if name.startswith("__i") and name.endswith("__"): return getattr(torch, dict(itruediv="div").get(name.strip("_"), name.strip("_")[1:]))
+    if name.startswith("__i") and name.endswith("__"):
+        return getattr(torch, dict(itruediv="div").get(name.strip("_"), name.strip("_")[1:]))
     if name.endswith("_") and not name.startswith("_"): return getattr(torch, name[:-1], getattr(F, name[:-1], None))
     return func
 
@@ -241,7 +267,8 @@ def _captum_can(model:nn.Module, # on which LRP is to run
         if name in leaves: calls[name] += 1; between.depth += 1
     def after(name, module, inputs, output):
         if name in leaves: between.depth -= 1
-    if not all(type(m) in {*SUPPORTED_LAYERS_WITH_RULES, *SUPPORTED_NON_LINEAR_LAYERS, nn.Identity} for m in leaves.values()): return False
+    if not all(type(m) in {*SUPPORTED_LAYERS_WITH_RULES, *SUPPORTED_NON_LINEAR_LAYERS, nn.Identity}
+               for m in leaves.values()): return False
     try:
         with _watched(model, before, after), between: model(x[:1].clone().requires_grad_())
     except ValueError: return False
@@ -259,19 +286,23 @@ def _captum_lrp(model:nn.Module, x:Tensor, target:Tensor)->Tensor: # (B,C,H,W)
 def _zennit_lrp(model:nn.Module, x:Tensor, target:Tensor, rule:str)->Tensor: # (B,C,H,W)
     "zennit's rules in the layers, ours between them."
     from zennit.rules import Epsilon, ZPlus
-    layers = {name: m for name, m in model.named_modules() if isinstance(m, (nn.modules.conv._ConvNd, nn.Linear, nn.modules.batchnorm._BatchNorm))}
+    layers = {name: m for name, m in model.named_modules()
+              if isinstance(m, (nn.modules.conv._ConvNd, nn.Linear, nn.modules.batchnorm._BatchNorm))}
     between, calls, x = _Between(), Counter(), x.clone().requires_grad_()
     def before(name, module, inputs):
         between.stack.append(f"{type(module).__name__} {name!r}")
         calls[name] += 1; between.depth += name in layers
-        if name in layers and calls[name] > 1: raise ValueError(f"LRP cannot divide relevance in {between.stack[-1]}, which the model uses twice")
+        if name in layers and calls[name] > 1:
+            raise ValueError(f"LRP cannot divide relevance in {between.stack[-1]}, which the model uses twice")
     def after(name, module, inputs, output): between.stack.pop(); between.depth -= name in layers
     expected = model(x).detach()
     with _watched(model, before, after):
-        handles = [(ZPlus(1e-9) if rule == "epsilon_plus" and isinstance(m, nn.modules.conv._ConvNd) else Epsilon(1e-9)).register(m) for m in layers.values()]
+        handles = [(ZPlus(1e-9) if rule == "epsilon_plus" and isinstance(m, nn.modules.conv._ConvNd)
+                    else Epsilon(1e-9)).register(m) for m in layers.values()]
         try:
             with between: logits = model(x)
-            if (logits-expected).abs().max() > 1e-3*expected.abs().max(): raise ValueError("the model overwrites a tensor in place between its layers, which LRP cannot follow")
+            if (logits-expected).abs().max() > 1e-3*expected.abs().max():
+                raise ValueError("the model overwrites a tensor in place between its layers, which LRP cannot follow")
             return torch.autograd.grad(logits, x, logits.detach()*F.one_hot(target, logits.shape[1]))[0]
         finally:
             for handle in handles: handle.remove()
@@ -280,8 +311,10 @@ def _zennit_lrp(model:nn.Module, x:Tensor, target:Tensor, rule:str)->Tensor: # (
 def lrp(classifier:nn.Module,
         x:Tensor,             # (B,C,H,W)
         target:Tensor,        # (B,)
-        rule:str="epsilon",   # for all layers; or "epsilon_plus": only positive contributions in convolutions, which is less noisy in deep networks
-       )->Tensor:             # (B,C,H,W), of the normalised picture: C 3 where a normalisation made three channels of one
+        # for all layers; or "epsilon_plus": only positive contributions in convolutions, which is less noisy in deep
+        # networks
+        rule:str="epsilon",
+       )->Tensor:             # (B,C,H,W), of the normalised picture: C 3 where normalising made 3 of 1
     "Relevance of every pixel: Captum's rules where they suffice, else zennit's, on a copy of the model."
     if rule not in ("epsilon", "epsilon_plus"): raise ValueError(f"rule={rule!r}: epsilon or epsilon_plus is needed")
     classifier = load_classifier(classifier)
@@ -290,22 +323,26 @@ def lrp(classifier:nn.Module,
         warnings.simplefilter("ignore")
         model = Classifier(copy.deepcopy(classifier.body)).eval().requires_grad_(False)
         fold_batchnorm(model, z[:1])
-        with out_of_place(model): return _captum_lrp(model, z, target) if rule == "epsilon" and _captum_can(model, z) else _zennit_lrp(model, z, target, rule)
+        with out_of_place(model):
+            if rule == "epsilon" and _captum_can(model, z): return _captum_lrp(model, z, target)
+            return _zennit_lrp(model, z, target, rule)
 
 # %% ../nbs/32_attributions.ipynb #e625d1e3
 def superpixels(x:Tensor,           # (B,C,H,W)
                 kind:str="slic",    # similar neighbouring pixels (SLIC); or "grid": rectangles
-                n:int=50,           # about how many a picture; SLIC joins small ones and makes fewer
+                n:int=50,           # about how many per picture; SLIC joins small ones and makes fewer
                )->Tensor:           # (B,H,W) labels 0, 1, ...
     "Cut pictures into superpixels."
     H, W = x.shape[-2:]
     if kind == "grid":
         rows = max(1, min(H, round((n*H/W)**.5)))
         columns = max(1, min(W, round(n/rows)))
-        return ((torch.arange(H)*rows//H)[:, None]*columns + torch.arange(W)*columns//W).expand(len(x), H, W).to(x.device)
+        labels = (torch.arange(H)*rows//H)[:, None]*columns + torch.arange(W)*columns//W
+        return labels.expand(len(x), H, W).to(x.device)
     if kind != "slic": raise ValueError(f"superpixels {kind!r}: slic or grid is needed, or labels (B, H, W)")
     from skimage.segmentation import slic
-    labels = [torch.from_numpy(slic(image.movedim(0, -1).double().cpu().numpy(), n_segments=n, compactness=10, start_label=0, channel_axis=-1)) for image in x]
+    labels = [torch.from_numpy(slic(image.movedim(0, -1).double().cpu().numpy(), n_segments=n, compactness=10,
+                                    start_label=0, channel_axis=-1)) for image in x]
     return torch.stack(labels).long().to(x.device)
 
 # %% ../nbs/32_attributions.ipynb #452bed7a
@@ -314,7 +351,8 @@ def mean_colours(x:Tensor,      # (B,C,H,W)
                 )->Tensor:      # (B,C,H,W)
     "Every superpixel in its mean colour."
     at = labels.flatten(1)[:, None].expand(-1, x.shape[1], -1)
-    return torch.zeros_like(x).flatten(2).scatter_reduce(2, at, x.flatten(2), "mean", include_self=False).gather(2, at).view_as(x)
+    return torch.zeros_like(x).flatten(2).scatter_reduce(2, at, x.flatten(2), "mean",
+                                                         include_self=False).gather(2, at).view_as(x)
 
 # %% ../nbs/32_attributions.ipynb #4036d4bd
 def _proximity(original, perturbed, subset:Tensor, **kwargs)->Tensor:
@@ -326,8 +364,8 @@ def lime(classifier:nn.Module,
          x:Tensor,                      # (B,C,H,W)
          target:Tensor,                 # (B,)
          segments:str|Tensor="slic",    # or "grid", or labels (B,H,W)
-         n_segments:int=50,             # about how many superpixels a picture
-         samples:int=500,               # subsets a picture
+         n_segments:int=50,             # about how many superpixels per picture
+         samples:int=500,               # subsets per picture
          seed:int=0,
          batch:int=16,                  # pictures a pass of the classifier
         )->Tensor:                      # (B,1,H,W)
@@ -335,39 +373,49 @@ def lime(classifier:nn.Module,
     from captum._utils.models.linear_model import SkLearnRidge
     from captum.attr import Lime
     labels = superpixels(x, segments, n_segments) if isinstance(segments, str) else segments
-    if labels.shape != (len(x), *x.shape[-2:]): raise ValueError(f"segments of shape {tuple(labels.shape)}: labels of shape {(len(x), *x.shape[-2:])} are needed")
+    if labels.shape != (len(x), *x.shape[-2:]):
+        raise ValueError(f"segments of shape {tuple(labels.shape)}: "
+                         f"labels of shape {(len(x), *x.shape[-2:])} are needed")
     hidden, maps = mean_colours(x, labels), []
     for b in range(len(x)):
         draw = generator(seed, 0)
-        def subset(original, draw=draw, **kwargs): return torch.randint(2, (1, kwargs["num_interp_features"]), generator=draw).to(x.device)
+        def subset(original, draw=draw, **kwargs):
+            return torch.randint(2, (1, kwargs["num_interp_features"]), generator=draw).to(x.device)
         def probability(z, c=target[b]): return class_probabilities(classifier, classifier(z))[:, c]
         method = Lime(probability, SkLearnRidge(alpha=1.), _proximity, subset)
-        with _prepared(classifier): A = method.attribute(x[b:b+1], hidden[b:b+1], feature_mask=labels[b][None, None], n_samples=samples, perturbations_per_eval=batch)
+        with _prepared(classifier):
+            A = method.attribute(x[b:b+1], hidden[b:b+1], feature_mask=labels[b][None, None], n_samples=samples,
+                                 perturbations_per_eval=batch)
         maps.append(A[:, :1].to(x.dtype))
     return torch.cat(maps)
 
 # %% ../nbs/32_attributions.ipynb #0503ec7d
 def attribution_methods()->dict[str, Callable]:
     "The methods by name."
-    return dict(integrated_gradients=integrated_gradients, guided_backprop=guided_backprop, grad_cam=grad_cam, lrp=lrp, lime=lime)
+    return dict(integrated_gradients=integrated_gradients, guided_backprop=guided_backprop, grad_cam=grad_cam, lrp=lrp,
+                lime=lime)
 
 # %% ../nbs/32_attributions.ipynb #21928d0d
 def attribute(method:str,           # "integrated_gradients", "guided_backprop", "grad_cam", "lrp" or "lime"
               model:nn.Module|str,  # pictures in [0,1] to logits, or a name that load_classifier knows
               x:Tensor,             # (B,C,H,W) in [0,1]
-              target:int|Sequence[int]|Tensor|None=None, # None: the predicted class; one for all, or one a picture
+              target:int|Sequence[int]|Tensor|None=None, # None: the predicted class; one for all, or one per picture
               *, seed:int=0,        # for LIME
               channels:str="sum",   # added up; or "each"
               **options,            # of the method, such as layer= for Grad-CAM
              )->Tensor:             # (B,1,H,W), or (B,C,H,W) with channels="each"
     "How much each pixel speaks for the class, by one of five methods; the model is left as it was."
-    name = {"ig": "integrated_gradients", "gradcam": "grad_cam"}.get(key := method.lower().replace("-", "_").replace(" ", "_"), key)
-    if name not in attribution_methods(): raise ValueError(f"unknown method {method!r}: {', '.join(attribution_methods())} are known")
+    name = {"ig": "integrated_gradients",
+            "gradcam": "grad_cam"}.get(key := method.lower().replace("-", "_").replace(" ", "_"), key)
+    if name not in attribution_methods():
+        raise ValueError(f"unknown method {method!r}: {', '.join(attribution_methods())} are known")
     if channels not in ("sum", "each"): raise ValueError(f"channels={channels!r}: sum or each is needed")
     x, classifier = check_images(x).detach(), load_classifier(model)
     target = check_target(target, probabilities(classifier, x))
     if name == "lime": options = {"seed": seed, **options}
-    def own(value, i): return value[i:i+1] if isinstance(value, Tensor) and len(value) == len(x) else value     # baseline=, segments=
-    A = torch.cat([attribution_methods()[name](classifier, x[i:i+1], target[i:i+1], **{k: own(v, i) for k, v in options.items()})
+    def own(value, i):                                                   # of baseline= or segments=, a picture's own
+        return value[i:i+1] if isinstance(value, Tensor) and len(value) == len(x) else value
+    A = torch.cat([attribution_methods()[name](classifier, x[i:i+1], target[i:i+1],
+                                               **{k: own(v, i) for k, v in options.items()})
                    for i in range(len(x))])
     return A if channels == "each" and A.shape[1] == x.shape[1] else A.sum(dim=1, keepdim=True)

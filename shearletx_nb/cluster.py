@@ -27,13 +27,14 @@ def worker_count(memory_gb:float=3.)->int: # memory that one worker may need
 
 # %% ../nbs/52_cluster.ipynb #9ecbb4ab
 def worker_threads(workers:int)->int:
-    "Threads a worker, so that all together are no more than the cores."
+    "Threads per worker, so that all together are no more than the cores."
     return max(1, CPU_COUNT//max(1, workers))
 
 # %% ../nbs/52_cluster.ipynb #9565af46
 def worker_settings(threads:int)->dict: # for dask.config.set
     "Dask's settings for workers that run torch."
-    environment = dict(OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads, MALLOC_MMAP_MAX_=0, MALLOC_TRIM_THRESHOLD_=2**31-1)
+    environment = dict(OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads,
+                       MALLOC_MMAP_MAX_=0, MALLOC_TRIM_THRESHOLD_=2**31-1)
     memory = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
     return {"distributed.nanny.pre-spawn-environ": environment, **memory, "distributed.scheduler.worker-saturation": 1.}
 
@@ -75,16 +76,18 @@ def ctrl_c_waits()->Iterator[None]:
 
 # %% ../nbs/52_cluster.ipynb #08e825d4
 @contextlib.contextmanager
-def open_cluster(workers:int|None=None,    # processes on this machine; None: `worker_count()`; 0: a thread of this process
+def open_cluster(workers:int|None=None,    # processes on this machine; None: `worker_count()`; 0: a thread
                  scheduler:str|None=None,  # address of a running cluster, such as "tcp://node:8786", to be used instead
-                 threads:int|None=None,    # of torch a worker; None: the cores divided by the workers
-                 dashboard:str|None=None,  # where the local cluster's dashboard listens, such as "127.0.0.1:8787"; None: any free port
+                 threads:int|None=None,    # of torch per worker; None: the cores divided by the workers
+                 # where the local cluster's dashboard listens, such as "127.0.0.1:8787"; None: any free port
+                 dashboard:str|None=None,
                 )->Iterator[Client]:
     "A client of a local or a running Dask cluster, closed at the end."
     check_cluster(workers, scheduler, threads)
     if scheduler is not None:
         try: client = Client(scheduler, timeout="20s", set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error: raise OSError(f"no Dask scheduler answers at {scheduler} ({error})") from None
+        except (OSError, TimeoutError, ValueError) as error:
+            raise OSError(f"no Dask scheduler answers at {scheduler} ({error})") from None
         with quiet_dask(), client: yield client
         return
     workers = worker_count() if workers is None else workers
@@ -103,7 +106,8 @@ def _outcome(future:Future # that Dask calls done
     try: value = future.result()
     except Exception as error:
         if future.status == "error": return None, error
-        raise ConnectionError("the connection to the Dask scheduler was lost; what had been finished is kept") from error
+        raise ConnectionError("the connection to the Dask scheduler was lost; "
+                              "what had been finished is kept") from error
     return value, None
 
 # %% ../nbs/52_cluster.ipynb #83021f7c
@@ -119,7 +123,8 @@ def _with_tool(name:str, function:Callable, *arguments):
 
 # %% ../nbs/52_cluster.ipynb #b2942427
 def as_they_finish(client:Client,
-                   function:Callable,                  # called on a worker as function(*arguments), or function(tool, *arguments)
+                   # called on a worker as function(*arguments), or function(tool, *arguments)
+                   function:Callable,
                    work:Iterable[tuple[str, tuple]],   # names, unique, and arguments
                    retries:int=2,                      # of a piece that raises
                    ahead:int=256,                      # pieces handed out at most

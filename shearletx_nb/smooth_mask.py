@@ -25,10 +25,11 @@ from .representation import Pixels
 # %% ../nbs/31_smooth_mask.ipynb #d74046c7
 def bump_table(spacing:int,  # pixels between nodes
                sigma:float,  # width of the bump in pixels
-              )->Tensor:     # (spacing*spacing, (2r+1)*(2r+1)) float64: k at each place of a cell, for each node around it
+              )->Tensor:     # (spacing*spacing, (2r+1)*(2r+1)) float64: k at each place of a cell, by node
     "The bump of a node, for every place in a cell and every node that the cell looks at."
     r = 1 + math.ceil(sigma/spacing)
-    d = torch.arange(spacing, dtype=torch.float64)[:, None] - spacing*torch.arange(-r, r+1)     # place minus node, along one axis
+    # place minus node, along one axis
+    d = torch.arange(spacing, dtype=torch.float64)[:, None] - spacing*torch.arange(-r, r+1)
     distance = (d[:, None, :, None]**2 + d[None, :, None, :]**2).sqrt()
     return torch.exp(-2*(distance/sigma-.5).clamp(min=0)**2).flatten(2).flatten(0, 1)
 
@@ -51,7 +52,8 @@ class _SmoothMaximum(torch.autograd.Function):
     @staticmethod
     def backward(ctx, G:Tensor):
         P, k, m, Z = ctx.saved_tensors
-        w, grad = G/Z, (G/Z) @ k                                           # the latter is right where P and m are zero: e = 1
+        # the latter is right where P and m are zero: e = 1
+        w, grad = G/Z, (G/Z) @ k
         for i in ctx.active:
             g, e = ctx.buffers[:, :len(i)]
             torch.mul(P[i, None], k/ctx.tau, out=g); torch.exp2(g, out=e)
@@ -79,11 +81,14 @@ class MaskGrid:
         after = [r + end//s - (n-1) for n, end in zip(self.nodes, last)]
         cells = F.unfold(F.pad(m_bar[:, None], (r-first, after[1], r-first, after[0])), 2*r+1).transpose(1, 2)
         k = bump_table(s, self.sigma).to(m_bar)
-        m = _SmoothMaximum.apply(cells.flatten(0, 1), k, self.temperature).view(len(m_bar), last[0]//s-first+1, -1, s, s)
+        m = _SmoothMaximum.apply(cells.flatten(0, 1), k, self.temperature)
+        m = m.view(len(m_bar), last[0]//s-first+1, -1, s, s)
         start = -self.margin - first*s
-        return m.transpose(2, 3).flatten(3, 4).flatten(1, 2)[:, start:start+last[0]+self.margin+1, start:start+last[1]+self.margin+1]
+        return m.transpose(2, 3).flatten(3, 4).flatten(1, 2)[:, start:start+last[0]+self.margin+1,
+                                                             start:start+last[1]+self.margin+1]
 
-    def crop(self, plane:Tensor)->Tensor: return plane[..., self.margin:self.margin+self.shape[0], self.margin:self.margin+self.shape[1]]
+    def crop(self, plane:Tensor)->Tensor:
+        return plane[..., self.margin:self.margin+self.shape[0], self.margin:self.margin+self.shape[1]]
 
 # %% ../nbs/31_smooth_mask.ipynb #397b979d
 def gaussian_blur(x:Tensor,             # (B,C,H,W)
@@ -95,7 +100,9 @@ def gaussian_blur(x:Tensor,             # (B,C,H,W)
     reach = math.ceil(4*sigma)
     g = torch.exp(-torch.arange(-reach, reach+1, dtype=x.dtype, device=x.device)**2/(2*sigma**2))
     g = g/g.sum()
-    def blur(y): return F.conv2d(F.conv2d(y.flatten(0, 1)[:, None], g[None, None, :, None], padding=(reach, 0)), g[None, None, None], padding=(0, reach)).view_as(y)
+    def blur(y):
+        return F.conv2d(F.conv2d(y.flatten(0, 1)[:, None], g[None, None, :, None], padding=(reach, 0)),
+                        g[None, None, None], padding=(0, reach)).view_as(y)
     return blur(x) if border == "zero" else blur(x)/blur(torch.ones_like(x[:1, :1]))
 
 # %% ../nbs/31_smooth_mask.ipynb #ddb69af6
@@ -109,7 +116,7 @@ def blur_pyramid(x:Tensor,            # (B,C,H,W)
 
 # %% ../nbs/31_smooth_mask.ipynb #b032e372
 def perturb(y:Tensor,  # (B,C,H,W,L) pyramid
-            m:Tensor,  # (A,B,H,W) masks in [0,1], any number A a picture
+            m:Tensor,  # (A,B,H,W) masks in [0,1], any number A per picture
            )->tuple[Tensor, Tensor]:  # z and dz/dm, each (A,B,C,H,W)
     "Pictures that are sharp where the mask is 1 and blurred where it is 0, and their slope."
     L = y.shape[-1]
@@ -127,7 +134,8 @@ def area_target(m:Tensor,    # (N,n) values of masks
                )->Tensor:    # (N,n) what each value should be: 1 for the largest, 0 for the others
     "The nearest mask of the given area."
     n = m.shape[1]
-    zeros = (n*(1-area.double())+1e-9).long().clamp(1, n)                # how many are to be 0; 1e-9: n(1-a) may be an integer that rounding spoils
+    # how many are to be 0; 1e-9: n(1-a) may be an integer that rounding spoils
+    zeros = (n*(1-area.double())+1e-9).long().clamp(1, n)
     t = torch.stack([v.kthvalue(int(z)).values for v, z in zip(m, zeros)])[:, None]
     above, tied = m > t, m == t
     share = (n - zeros - above.sum(dim=1)).to(m)/tied.sum(dim=1).to(m)
@@ -164,9 +172,12 @@ class SmoothMaskOptions:
     lr: float = .01
     momentum: float = .9
     weight: float = 300.           # of the area penalty at the start
-    ramp: float|None = None        # growth of the weight a step; None: TorchRay's 1.0035, and with fewer than 800 steps so much more that it ends as high
+    # growth of the weight per step; None: TorchRay's 1.0035, and with fewer than 800 steps so much more that it ends as
+    # high
+    ramp: float|None = None
     reward: str = "contrastive"    # or "simple"
-    variant: str = "preserve"      # keep the class by what the mask shows; or "delete": lose it by blurring what the mask shows
+    # keep the class by what the mask shows; or "delete": lose it by blurring what the mask shows
+    variant: str = "preserve"
     jitter: str = "alternate"      # mirror every other step; or "random", or "none"
     border: str = "zero"           # beyond the picture when blurring; or "normalised"
     frame: str = "margin"          # where the area is counted: the plane with its margin; or "image"
@@ -180,11 +191,14 @@ class SmoothMaskOptions:
 # %% ../nbs/31_smooth_mask.ipynb #d1ae8e9c
 def check_options(options:SmoothMaskOptions)->None:
     "Refuse unknown words and senseless numbers."
-    words = dict(reward="contrastive simple", variant="preserve delete", jitter="alternate random none", border="zero normalised", frame="margin image")
+    words = dict(reward="contrastive simple", variant="preserve delete", jitter="alternate random none",
+                 border="zero normalised", frame="margin image")
     for name, allowed in words.items():
-        if getattr(options, name) not in allowed.split(): raise ValueError(f"{name}={getattr(options, name)!r}: one of {', '.join(allowed.split())} is needed")
+        if getattr(options, name) not in allowed.split():
+            raise ValueError(f"{name}={getattr(options, name)!r}: one of {', '.join(allowed.split())} is needed")
     for name, least in dict(steps=1, spacing=1, levels=2, max_images_per_pass=1).items():
-        if getattr(options, name) < least: raise ValueError(f"{name}={getattr(options, name)}: at least {least} is needed")
+        if getattr(options, name) < least:
+            raise ValueError(f"{name}={getattr(options, name)}: at least {least} is needed")
     if not options.sigma > 0: raise ValueError(f"sigma={options.sigma}: a positive width in pixels is needed")
 
 # %% ../nbs/31_smooth_mask.ipynb #502c48f7
@@ -211,7 +225,8 @@ def reward_and_slope(classifier:nn.Module,         # pictures to logits
     z, slope = perturb(y, m if sign > 0 else 1-m)
     if flip.any(): z[:, flip] = z[:, flip].flip(-1)
     values, gradients = [], []
-    for part, c in zip(z.flatten(0, 1).split(options.max_images_per_pass), target.repeat(len(m)).split(options.max_images_per_pass)):
+    for part, c in zip(z.flatten(0, 1).split(options.max_images_per_pass),
+                       target.repeat(len(m)).split(options.max_images_per_pass)):
         with torch.enable_grad():
             value = reward(logits_for(classifier, part.requires_grad_(), "blurred pictures"), c, kind)
             gradients.append(torch.autograd.grad(value.sum(), part)[0])
@@ -220,7 +235,8 @@ def reward_and_slope(classifier:nn.Module,         # pictures to logits
     if not g.isfinite().all():
         raise ValueError("the model's gradient has NaN or infinite values: it has no derivative at some picture")
     if flip.any(): g[:, flip] = g[:, flip].flip(-1)
-    return torch.cat(values).view(m.shape[:2]), (g*slope).sum(dim=2)          # variant delete: the signs of the reward and of 1-m cancel
+    # variant delete: the signs of the reward and of 1-m cancel
+    return torch.cat(values).view(m.shape[:2]), (g*slope).sum(dim=2)
 
 # %% ../nbs/31_smooth_mask.ipynb #b69dc5be
 class _Search:
@@ -232,7 +248,8 @@ class _Search:
         self.area = torch.tensor(areas, dtype=torch.float64, device=x.device).repeat_interleave(len(x))
         self.m_bar, self.v = x.new_ones(len(self.area), *self.grid.nodes), None
 
-    def step(self, flip:Tensor, weight:float)->tuple[Tensor, dict]:   # masks (A,B,H,W) before the step, and their scores (A,B)
+    def step(self, flip:Tensor, weight:float
+            )->tuple[Tensor, dict]:   # masks (A,B,H,W) before the step, and their scores (A,B)
         "One step of gradient descent with momentum."
         o = self.options
         with torch.enable_grad(): plane = self.grid(self.m_bar.requires_grad_())
@@ -252,25 +269,29 @@ class _Search:
 def _areas(areas:float|Sequence[float])->tuple[float, ...]:
     "One or several areas as a tuple of shares."
     areas = (areas,) if isinstance(areas, (int, float)) else tuple(areas)
-    if not areas or not all(0 < a < 1 for a in areas): raise ValueError(f"areas={areas}: shares between 0 and 1 are needed, such as (0.05, 0.1, 0.2)")
+    if not areas or not all(0 < a < 1 for a in areas):
+        raise ValueError(f"areas={areas}: shares between 0 and 1 are needed, such as (0.05, 0.1, 0.2)")
     return areas
 
 # %% ../nbs/31_smooth_mask.ipynb #7472b634
-def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] to logits, or a name that load_classifier knows
+def optimise_smooth_mask(model:nn.Module|str,              # pictures in [0,1] to logits, or a classifier's name
                          x:Tensor,                         # (B,C,H,W) in [0,1]
                          target:int|Sequence[int]|Tensor|None=None, # None: the predicted class
                          areas:float|Sequence[float]=(.1,),         # A wanted areas, all searched at once
                          options:SmoothMaskOptions|None=None,       # None: the defaults
                          seed:int=0,                       # for jitter="random"
                          progress:bool|None=None,          # a bar? None: unless in CI
-                         callback:Callable[[int, Tensor, dict], None]|None=None, # per step of a picture: step, masks (A,1,H,W), scores
-                        )->tuple[Tensor, dict]: # masks (A,B,1,H,W); reward, penalty, area (steps,A,B), target and finished (B,)
+                         # per step of a picture: step, masks (A,1,H,W), scores
+                         callback:Callable[[int, Tensor, dict], None]|None=None,
+                        )->tuple[Tensor, dict]: # masks (A,B,1,H,W); reward, penalty, area (steps,A,B); target, finished
     "Smooth masks of given areas that keep (or lose) a class best, picture by picture; Ctrl-C returns what there is."
     areas, options, classifier = _areas(areas), options or SmoothMaskOptions(), load_classifier(model)
     x = check_images(x).detach()
-    target, flips = check_target(target, probabilities(classifier, x)), flip_schedule(options.steps, options.jitter, seed)
+    target = check_target(target, probabilities(classifier, x))
+    flips = flip_schedule(options.steps, options.jitter, seed)
     masks, finished = x.new_ones(len(areas), len(x), 1, *x.shape[-2:]), torch.zeros(len(x), dtype=torch.bool)
-    history = {name: torch.full((options.steps, len(areas), len(x)), torch.nan) for name in ("reward", "penalty", "area")}
+    history = {name: torch.full((options.steps, len(areas), len(x)), torch.nan)
+               for name in ("reward", "penalty", "area")}
     with (frozen(classifier), torch.no_grad(),
           progress_bar(progress=progress, total=len(x)*options.steps, desc="smooth mask", unit="step") as bar):
         try:
@@ -297,17 +318,24 @@ class SmoothMask:
                  **options,                             # of SmoothMaskOptions
                 ):
         check_names(options, SmoothMaskOptions)
-        self.model, self.areas, self.options = load_classifier(model), _areas(areas), SmoothMaskOptions(steps=steps, **options)
+        self.model, self.areas = load_classifier(model), _areas(areas)
+        self.options = SmoothMaskOptions(steps=steps, **options)
 
-    def each(self, x:Tensor, target=None, *, seed:int=0, progress:bool|None=None, callback=None)->tuple[Explanation, ...]: # one an area
+    def each(self, x:Tensor, target=None, *, seed:int=0, progress:bool|None=None, callback=None
+             )->tuple[Explanation, ...]: # one per area
         "Explain pictures (B,C,H,W) in [0,1] with masks of every area."
         masks, history = optimise_smooth_mask(self.model, x, target, self.areas, self.options, seed, progress, callback)
-        x, target, finished, p = x.detach(), history.pop("target"), history.pop("finished"), probabilities(self.model, x.detach())
-        facts = dict(asdict(self.options), seed=seed, classifier=getattr(self.model, "name", type(self.model).__name__), classes=p.shape[1])
-        return tuple(Explanation(x, m, target, p[torch.arange(len(x)), target], Pixels(tuple(x.shape[-2:])).to(x), "SmoothMask", dict(facts, area=a),
-                                 {k: v[:, i] for k, v in history.items()}, finished.clone(), self.model) for i, (a, m) in enumerate(zip(self.areas, masks)))
+        x, target, finished = x.detach(), history.pop("target"), history.pop("finished")
+        p = probabilities(self.model, x)
+        facts = dict(asdict(self.options), seed=seed, classifier=getattr(self.model, "name", type(self.model).__name__),
+                     classes=p.shape[1])
+        return tuple(Explanation(x, m, target, p[torch.arange(len(x)), target], Pixels(tuple(x.shape[-2:])).to(x),
+                                 "SmoothMask", dict(facts, area=a),
+                                 {k: v[:, i] for k, v in history.items()}, finished.clone(), self.model)
+                     for i, (a, m) in enumerate(zip(self.areas, masks)))
 
     def __call__(self, x:Tensor, target=None, *, seed:int=0, progress:bool|None=None, callback=None)->Explanation:
         "Explain pictures (B,C,H,W) in [0,1]."
-        if len(self.areas) > 1: raise ValueError(f"{len(self.areas)} areas give as many explanations: .each(x) returns them all")
+        if len(self.areas) > 1:
+            raise ValueError(f"{len(self.areas)} areas give as many explanations: .each(x) returns them all")
         return self.each(x, target, seed=seed, progress=progress, callback=callback)[0]
