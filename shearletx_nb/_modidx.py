@@ -991,6 +991,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'shearletx_nb.study._torch_threads': ('study.html#_torch_threads', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.adopt_rows': ('study.html#adopt_rows', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.all_explanations': ('study.html#all_explanations', 'shearletx_nb/study.py'),
+                                    'shearletx_nb.study.as_table': ('study.html#as_table', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.claim_folder': ('study.html#claim_folder', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.collect_rows': ('study.html#collect_rows', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.describe_error': ('study.html#describe_error', 'shearletx_nb/study.py'),

@@ -6,7 +6,7 @@
 __all__ = ['sweep_methods', 'AttributionMap', 'MapExplainer', 'study_methods', 'has_protocol', 'method_options', 'Source',
            'find_sources', 'weights_digest', 'Grid', 'picture_digest', 'Task', 'plan_sweep', 'scores', 'measure_name',
            'rows_key', 'with_shares', 'Workshop', 'all_explanations', 'do_task', 'read_picture', 'plan_cells',
-           'do_cell', 'plan_study', 'RowStore', 'write_whole', 'rows_to_bytes', 'read_rows', 'enough_space',
+           'do_cell', 'plan_study', 'RowStore', 'write_whole', 'as_table', 'rows_to_bytes', 'read_rows', 'enough_space',
            'claim_folder', 'collect_rows', 'read_plan', 'sweep_status', 'finished_keys', 'describe_error', 'study',
            'known_rows', 'adopt_rows', 'kept_explanations', 'sweep', 'time_task', 'estimate_sweep', 'sweep_profiles']
 
@@ -404,7 +404,7 @@ class RowStore:
         "Keep what a task gave; its explanations under the task's own key."
         with enough_space(self.out):
             for i, content in enumerate(explanations): write_whole(self.explanation_path(task or key, i), content)
-            write_whole(self.rows_path(key), rows_to_bytes(pa.Table.from_pylist(rows)))
+            write_whole(self.rows_path(key), rows_to_bytes(as_table(rows)))
             if seconds is not None:
                 with (self.out/"log.csv").open("a") as log: log.write(f"{key},{seconds:.4g}\n")
 
@@ -423,6 +423,12 @@ class RowStore:
 def write_whole(path:Path, content:bytes)->None:
     "Write a file, wholly or not at all."
     with atomic_path(path) as partial: partial.write_bytes(content)
+
+# %% ../nbs/53_study.ipynb #867e2ced
+def as_table(rows:list[dict])->pa.Table:
+    "Rows as a table with all their columns: a column that only some rows have is empty in the others."
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
 
 # %% ../nbs/53_study.ipynb #62ff99ba
 def _rows_digest(table:pa.Table)->bytes: # 64 hexadecimal digits
