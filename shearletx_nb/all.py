@@ -20,7 +20,8 @@ import importlib, warnings
 from ._modidx import d
 from .attributions import attribute, attribution_methods
 from .claims import Claim, Finding, claim, findings_table, ledger
-from .classifiers import Classifier, Normalise, load_classifier, offline_classifiers, predictions, probabilities
+from .classifiers import (Classifier, Normalise, load_classifier, offline_classifiers, predictions,
+                                      probabilities)
 from .core import Run, generator, keep_freed_memory
 from .curves import Curve, coefficient_curves, curve_rows, pixel_curves, show_curves
 from .edges import CannyDetector, EdgeDetector, SobelDetector
@@ -39,20 +40,23 @@ from .study import Grid, kept_explanations, scores, study, sweep, with_shares
 from .wavelet import Wavelet
 
 # %% ../nbs/99_all.ipynb #d8c81a31
-_all_ = ["attribute", "attribution_methods", "Claim", "Finding", "claim", "findings_table", "ledger", "Classifier", "Normalise",
-         "load_classifier", "offline_classifiers", "predictions", "probabilities", "Run", "generator", "keep_freed_memory", "Curve",
-         "coefficient_curves", "curve_rows", "pixel_curves", "show_curves", "CannyDetector", "EdgeDetector", "SobelDetector", "CartoonX",
-         "Explanation", "PixelMask", "ShearletX", "WaveletX", "mask_profile", "use_theme", "cartoon", "class_names", "image_folder",
-         "load_image", "sample_images", "to_grey", "AUTHORS_SCORING", "PAPER_SCORING", "Scoring", "cp_entropy", "cp_l1", "cp_l1_pixel",
-         "evaluate", "hallucination_score", "rescore", "AUTHORS_CODE", "FAST", "PAPER", "SOUND", "Protocol", "protocol_named", "Plateau",
-         "optimise_mask", "Pixels", "Representation", "Shearlet", "SmoothMask", "Interval", "bootstrap_mean", "compare", "compare_all",
-         "summary", "Grid", "kept_explanations", "scores", "study", "sweep", "with_shares", "Wavelet"]
+_all_ = ["attribute", "attribution_methods", "Claim", "Finding", "claim", "findings_table", "ledger", "Classifier",
+         "Normalise", "load_classifier", "offline_classifiers", "predictions", "probabilities", "Run", "generator",
+         "keep_freed_memory", "Curve", "coefficient_curves", "curve_rows", "pixel_curves", "show_curves",
+         "CannyDetector", "EdgeDetector", "SobelDetector", "CartoonX", "Explanation", "PixelMask", "ShearletX",
+         "WaveletX", "mask_profile", "use_theme", "cartoon", "class_names", "image_folder", "load_image",
+         "sample_images", "to_grey", "AUTHORS_SCORING", "PAPER_SCORING", "Scoring", "cp_entropy", "cp_l1",
+         "cp_l1_pixel", "evaluate", "hallucination_score", "rescore", "AUTHORS_CODE", "FAST", "PAPER", "SOUND",
+         "Protocol", "protocol_named", "Plateau", "optimise_mask", "Pixels", "Representation", "Shearlet",
+         "SmoothMask", "Interval", "bootstrap_mean", "compare", "compare_all", "summary", "Grid",
+         "kept_explanations", "scores", "study", "sweep", "with_shares", "Wavelet"]
 
 # %% ../nbs/99_all.ipynb #9bf71019
 def __getattr__(name:str):
     "A name that release 0.1.0 had here."
     for module in sorted(d["syms"]):
         if module in ("shearletx_nb.all", "shearletx_nb.cli") or f"{module}.{name}" not in d["syms"][module]: continue
-        warnings.warn(f"{name} is no longer in shearletx_nb.all: import it from {module}", DeprecationWarning, stacklevel=2)
+        moved = f"{name} is no longer in shearletx_nb.all: import it from {module}"
+        warnings.warn(moved, DeprecationWarning, stacklevel=2)
         return getattr(importlib.import_module(module), name)
     raise AttributeError(f"shearletx_nb.all has no {name!r}")

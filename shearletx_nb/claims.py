@@ -587,7 +587,8 @@ def summary_text(ledger:pd.DataFrame, most:int=2)->str: # Markdown, a few lines
     paper = ledger[ledger.part != OURS]
     lines = [f"Of the {paper.id.nunique()} sentences of the paper that could be tested: {tally(paper)}."]
     for verdict in ("holds", "does not hold"):
-        found = paper[(paper.verdict == verdict) & paper.number.astype(bool)].sort_values("n", ascending=False, kind="stable")
+        found = paper[(paper.verdict == verdict) & paper.number.astype(bool)]
+        found = found.sort_values("n", ascending=False, kind="stable")
         for r in found.drop_duplicates("experiment").head(most).itertuples():
             lines.append(f"- *{verdict}*: “{r.sentence}” ({r.number}; n = {r.n}"
                          + "".join(f", {v}" for v in (r.protocol, r.classifier) if v) + f"; {link(r.experiment)})")

@@ -381,7 +381,7 @@ def plan_study(grid:"Grid|Iterable[Grid]|Iterable[dict]", measure:Callable=score
     parts = [grid] if isinstance(grid, Grid) else list(grid)
     if parts and isinstance(parts[0], Grid):
         plans = [plan_sweep(part, progress) for part in parts]
-        cells = {tuple(cell.values()): cell for own, _ in plans for cell in own}.values() # one that two grids share, once
+        cells = {tuple(cell.values()): cell for own, _ in plans for cell in own}.values() # a shared one, once
         work = {key: task for _, tasks in plans for key, task in tasks.items()}
     else: cells, work = plan_cells(parts)
     cells = [dict(cell, rows=rows_key(cell["key"], measure)) for cell in cells]
