@@ -10,7 +10,7 @@ __all__ = ['frequencies', 'log_gabor', 'decay', 'fit_exponent', 'point_direction
            'random_cartoon', 'ShiftInvariant', 'atom_norms', 'lowpass_mask', 'lowpass_dimension', 'largest', 'refit',
            'local_peaks', 'pursuit', 'approximations', 'position_bits', 'psnr_gain']
 
-# %% ../nbs/43_regularity.ipynb #0928af50
+# %% ../nbs/43_regularity.ipynb #002adf21
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -30,12 +30,12 @@ from .representation import Band, Pixels, Representation
 from .shearlet import Shearlet
 from .wavelet import Wavelet, pywt
 
-# %% ../nbs/43_regularity.ipynb #7256c8b7
+# %% ../nbs/43_regularity.ipynb #9de992a0
 def frequencies(N:int)->list[float]: # of a picture of N x N pixels
     "From 16 periods per side to half the Nyquist frequency, in half octaves."
     return (16*2**np.arange(0, math.log2(N/64)+1e-9, .5)).tolist()
 
-# %% ../nbs/43_regularity.ipynb #dc3dbca0
+# %% ../nbs/43_regularity.ipynb #f677daef
 @lru_cache(maxsize=80)
 def log_gabor(N:int, f:float, # periods per side
               angle:float|None=None, # of its direction in radians; None: all directions
@@ -48,7 +48,7 @@ def log_gabor(N:int, f:float, # periods per side
     turn = (torch.atan2(fy, fx)-angle + math.pi/2) % math.pi - math.pi/2
     return radial*torch.exp(-turn**2/(2*.35**2*16/f))
 
-# %% ../nbs/43_regularity.ipynb #179d90ab
+# %% ../nbs/43_regularity.ipynb #c496a29a
 def decay(y:Tensor,                         # (N, N) a picture of the unit square around 0
           point:tuple[float, float],        # (y, x)
           angle:float|None=None, radius:float=1/16,
@@ -60,7 +60,7 @@ def decay(y:Tensor,                         # (N, N) a picture of the unit squar
     def response(f): return torch.fft.irfft2(Y*log_gabor(N, f, angle), s=(N, N), dim=(-2, -1))[near].abs().max().item()
     return [response(f) for f in frequencies(N)]
 
-# %% ../nbs/43_regularity.ipynb #ab65ad64
+# %% ../nbs/43_regularity.ipynb #f8fdfffa
 def fit_exponent(f:Sequence[float], a:Sequence[float], floor:float=1e-6)->float:
     "α of a ~ f^-α by least squares on logarithms; infinite where fewer than three values are above the floor."
     f, a = np.asarray(f), np.asarray(a)
@@ -69,7 +69,7 @@ def fit_exponent(f:Sequence[float], a:Sequence[float], floor:float=1e-6)->float:
     seen = a > floor
     return float(-np.polyfit(np.log2(f[seen]), np.log2(a[seen]), 1)[0]) if seen.sum() >= 3 else math.inf
 
-# %% ../nbs/43_regularity.ipynb #967f848b
+# %% ../nbs/43_regularity.ipynb #e192099b
 def point_directions(picture:str)->list[tuple[str, tuple[float, float], float|None]]: # name, (y, x), angle; None: all
     "The point-directions of a scene at which regularity is measured; the singular one first."
     def on_circle(angle, radius, y, x): return (y+radius*math.sin(angle), x+radius*math.cos(angle)), angle
@@ -81,12 +81,12 @@ def point_directions(picture:str)->list[tuple[str, tuple[float, float], float|No
     point, angle = edge[picture]
     return [("singular", point, angle), ("other", point, angle+math.pi/2), *found]
 
-# %% ../nbs/43_regularity.ipynb #17fe6bd5
+# %% ../nbs/43_regularity.ipynb #50ae8c0b
 def random_mask(T:Representation, seed:int=0)->list[Tensor]: # one (h, w) per band
     "Independent uniform numbers."
     return [torch.rand(b.shape, generator=generator(seed, k)) for k, b in enumerate(T.bands)]
 
-# %% ../nbs/43_regularity.ipynb #8d704d85
+# %% ../nbs/43_regularity.ipynb #2c34e8be
 def cut_mask(T:Representation, angle:float, period:float=.2)->list[Tensor]: # one (h, w) per band
     "Stripes whose normal has an angle, the same in every band."
     def stripes(h, w):
@@ -94,12 +94,12 @@ def cut_mask(T:Representation, angle:float, period:float=.2)->list[Tensor]: # on
         return ((y[:, None]*math.sin(angle) + x*math.cos(angle))/period + .37) % 1 < .5
     return [stripes(*b.shape).float() for b in T.bands]
 
-# %% ../nbs/43_regularity.ipynb #90550176
+# %% ../nbs/43_regularity.ipynb #4cbe82cf
 def masked(T:Representation, m:Iterable[Tensor], x:Tensor)->Tensor: # (..., H, W)
     "T⁻¹(m ⊙ Tx), one band at a time."
     return T.synthesise_bands(m_k*c for m_k, c in zip(m, T.analyse_bands(x)))
 
-# %% ../nbs/43_regularity.ipynb #4dab8cb6
+# %% ../nbs/43_regularity.ipynb #fbfc84e9
 class EdgeTwin:
     "A differentiable, isotropic stand-in for the edge detector, for pictures of N x N pixels."
     def __init__(self, N:int):
@@ -115,7 +115,7 @@ class EdgeTwin:
             total = total + math.sqrt(2*math.pi)*fine*slope - wide**2*self._filter(Y, L).abs()
         return total/(len(self.sigma)-1) - 3/255
 
-# %% ../nbs/43_regularity.ipynb #1f2fefda
+# %% ../nbs/43_regularity.ipynb #2c05931e
 def adversarial_mask(T:Representation, x:Tensor, # (1,1,N,N)
                      far:Tensor,                 # (N,N) boolean: where edges are wanted
                      steps:int, seed:int=0, rate:float=.3, tau:float=4/255)->list[Tensor]: # one (h, w) per band
@@ -128,7 +128,7 @@ def adversarial_mask(T:Representation, x:Tensor, # (1,1,N,N)
             m_k.add_((c*a)[0, 0].sign(), alpha=rate*(1-step/steps)).clamp_(0, 1)
     return m
 
-# %% ../nbs/43_regularity.ipynb #4a105cdc
+# %% ../nbs/43_regularity.ipynb #118ad592
 def proof_gap(T:Representation, m:Iterable[Tensor], x:Tensor, y:Tensor)->dict[str, float]: # y = masked(T, m, x)
     "How far the equation of the proof is off: gap, gap_details, above."
     whole, details, above, n = np.zeros(2), np.zeros(2), 0, 0
@@ -142,14 +142,14 @@ def proof_gap(T:Representation, m:Iterable[Tensor], x:Tensor, y:Tensor)->dict[st
     gaps = dict(gap=math.sqrt(whole[0]/whole[1]), gap_details=math.sqrt(details[0]/max(details[1], 1e-30)))
     return dict(gaps, above=above/n)
 
-# %% ../nbs/43_regularity.ipynb #06b2d8d4
+# %% ../nbs/43_regularity.ipynb #751883eb
 def far_from_edges(scene:Scene)->Tensor: # (N, N) boolean
     "Pixels farther than a sixteenth of the side from edges and border."
     N, inner = scene.distance.shape[-1], torch.zeros_like(scene.distance, dtype=torch.bool)
     inner[N//16:-(N//16), N//16:-(N//16)] = True
     return inner & (scene.distance > N/16)
 
-# %% ../nbs/43_regularity.ipynb #2556fbe7
+# %% ../nbs/43_regularity.ipynb #cbb06de1
 def artificial_edges(y:Tensor, x:Tensor, # (1,1,N,N) masked picture, and as it was
                      far:Tensor,         # (N,N) boolean
                      detector:Callable[[Tensor], EdgeMap])->tuple[float, float]:
@@ -159,7 +159,7 @@ def artificial_edges(y:Tensor, x:Tensor, # (1,1,N,N) masked picture, and as it w
     score = (new & ~old).sum().item()/n if n else math.nan
     return score, (new[0] & far).sum().item()/far.sum().item()
 
-# %% ../nbs/43_regularity.ipynb #d5e72c0f
+# %% ../nbs/43_regularity.ipynb #b8cb7c6c
 def regularity_row(y:Tensor, picture:str)->dict: # (N, N)
     "Exponent and decay (amplitudes in a text) at each point-direction of a scene."
     row, f = {}, frequencies(len(y))
@@ -168,12 +168,12 @@ def regularity_row(y:Tensor, picture:str)->dict: # (N, N)
         row |= {f"alpha_{kind}": fit_exponent(f, a), f"decay_{kind}": " ".join(f"{v:.6g}" for v in a)}
     return row
 
-# %% ../nbs/43_regularity.ipynb #76d6484e
+# %% ../nbs/43_regularity.ipynb #0577a97c
 def known_scenes()->dict[str, Callable]: # name -> function of a size
     "The scenes whose wavefront sets are known."
     return {"half plane": half_plane, "disc": disc, "cartoon": cartoon, "bump": smooth_bump}
 
-# %% ../nbs/43_regularity.ipynb #f6eff06e
+# %% ../nbs/43_regularity.ipynb #173a6fd7
 @lru_cache(maxsize=2)
 def masking_space(space:str, scales:int, N:int)->Representation|None: # None for "none"
     "A representation of pictures of N x N pixels; wavelets wrap round, since Theorem 2 asks for an orthonormal basis."
@@ -182,7 +182,7 @@ def masking_space(space:str, scales:int, N:int)->Representation|None: # None for
     if space not in ("pixels", "none"): raise ValueError(f"space {space!r}: use shearlet, wavelet, pixels or none")
     return Pixels((N, N)) if space == "pixels" else None
 
-# %% ../nbs/43_regularity.ipynb #192b11e4
+# %% ../nbs/43_regularity.ipynb #dddd55cc
 def scene_mask(cell:dict, T:Representation, scene:Scene)->list[Tensor]: # one (h, w) per band
     "The mask of a cell: random, cut (across the edge), adversarial or learned."
     kind, seed = cell["mask"], cell["seed"]
@@ -195,7 +195,7 @@ def scene_mask(cell:dict, T:Representation, scene:Scene)->list[Tensor]: # one (h
     explain = make(load_classifier(cell["network"]), steps=cell["steps"], samples=cell["samples"], **own)
     return T.split(explain(scene.image.expand(-1, 3, -1, -1), seed=seed, progress=False).mask[0])
 
-# %% ../nbs/43_regularity.ipynb #6a094ba8
+# %% ../nbs/43_regularity.ipynb #0f92182d
 def masked_scene_row(cell:dict)->list[dict]: # image, size, space, scales, mask, steps, samples, network, seed
     "Edges, decays and the gap of one masked scene: a measure for `study`."
     name, N, T = cell["image"], cell["size"], masking_space(cell["space"], cell["scales"], cell["size"])
@@ -210,26 +210,26 @@ def masked_scene_row(cell:dict)->list[dict]: # image, size, space, scales, mask,
         row["leak"] = float(row["decay_other"].split()[i])/float(unmasked.split()[i])
     return [row | ({} if T is None else proof_gap(T, m, x, y))]
 
-# %% ../nbs/43_regularity.ipynb #6fbf0f1a
+# %% ../nbs/43_regularity.ipynb #584c19c8
 def atom(T:Representation, k:int)->Tensor: # (H, W)
     "What the middle coefficient of band k synthesises."
     c = [torch.zeros(1, 1, *b.shape) for b in T.bands]
     c[k][..., c[k].shape[-2]//2, c[k].shape[-1]//2] = 1.
     return T.synthesise_bands(c)[0, 0]
 
-# %% ../nbs/43_regularity.ipynb #2c9de0e4
+# %% ../nbs/43_regularity.ipynb #6f885415
 def tail_exponent(y:Tensor)->float: # of (N, N)
     "The exponent of a whole picture from the finer frequencies, at least three of them."
     a, f = decay(y/y.abs().max(), (0., 0.), radius=1.), frequencies(len(y))
     first = max(0, min(len(f)//2-1, len(f)-3))
     return fit_exponent(f[first:], a[first:], floor=1e-9)
 
-# %% ../nbs/43_regularity.ipynb #365d6f2b
+# %% ../nbs/43_regularity.ipynb #4d859a0e
 def smallest_exponent(T:Representation)->float:
     "The exponent of the roughest of the coarse atoms: low-pass and coarsest details; of shearlets those without shear."
     return min(tail_exponent(atom(T, k)) for k, b in enumerate(T.bands) if b.scale <= 1 and not b.shear)
 
-# %% ../nbs/43_regularity.ipynb #db415453
+# %% ../nbs/43_regularity.ipynb #87483212
 def atom_exponents(T:Representation, seed:int=0)->dict[str, float]: # atom, alpha_random, alpha_cut; shearlets: more
     "The smoothness of a system's atoms, and of the smooth bump that it masks; of shearlets also filter, alpha_sparse."
     N, row = T.shape[0], dict(atom=smallest_exponent(T))
@@ -243,7 +243,7 @@ def atom_exponents(T:Representation, seed:int=0)->dict[str, float]: # atom, alph
     f = frequencies(N)
     return row | {f"alpha_{k}": fit_exponent(f, decay(masked(T, m, x)[0, 0], point)) for k, m in masks.items()}
 
-# %% ../nbs/43_regularity.ipynb #deec6ade
+# %% ../nbs/43_regularity.ipynb #ca532973
 def system_row(cell:dict)->list[dict]: # system, size, scales (of shearlets), seed
     "Exponents of shearlets or of a wavelet, with the known one: a measure for `study`."
     known = dict(haar=0., db2=.550, db3=1.088, db4=1.618, db6=2.189, db8=2.761)
@@ -252,14 +252,14 @@ def system_row(cell:dict)->list[dict]: # system, size, scales (of shearlets), se
     levels = min(round(math.log2(N/16)), pywt.dwt_max_level(N, pywt.Wavelet(name).dec_len))
     return [dict(known=known.get(name), **atom_exponents(Wavelet((N, N), name, levels, "periodization"), cell["seed"]))]
 
-# %% ../nbs/43_regularity.ipynb #852e84b2
+# %% ../nbs/43_regularity.ipynb #d5eef08a
 def filter_extent(psi:Tensor)->dict[str, int]: # (N, N//2+1) half spectrum of a shearlet of the first cone
     "Median frequency along its direction, and that below which nine tenths of the energy lie across it."
     e = psi.double()**2
     across, along = e.sum(dim=1)[:len(e)//2].cumsum(0), e.sum(dim=0).cumsum(0)
     return dict(along=int((along < .5*along[-1]).sum()), across=int((across < .9*across[-1]).sum()))
 
-# %% ../nbs/43_regularity.ipynb #36338969
+# %% ../nbs/43_regularity.ipynb #4514e965
 def projection_reach(T:Representation, k:int)->dict[str, float]: # own, two_scales, other_cone, four_waves, eight_waves
     "Where the projection carries the middle coefficient of shearlet band k of the first cone."
     b, (H, W), total, own = T.bands[k], T.shape, np.zeros(5), math.nan
@@ -273,14 +273,14 @@ def projection_reach(T:Representation, k:int)->dict[str, float]: # own, two_scal
                   *(e[distance > waves*wave].sum().item() for waves in (4, 8))]
     return dict(own=own, **dict(zip(("two_scales", "other_cone", "four_waves", "eight_waves"), total[1:]/total[0])))
 
-# %% ../nbs/43_regularity.ipynb #2470a1fb
+# %% ../nbs/43_regularity.ipynb #94ddc373
 def projection_rows(cell:dict)->list[dict]: # size, scales
     "Reach and extent, scale by scale, of shearlets without shear: a measure for `study`."
     T = Shearlet((cell["size"],)*2, cell["scales"])
     return [dict(scale=b.scale, **filter_extent(T.psi[k]), **projection_reach(T, k))
             for k, b in enumerate(T.bands) if b.cone == 1 and b.shear == 0]
 
-# %% ../nbs/43_regularity.ipynb #db91a02e
+# %% ../nbs/43_regularity.ipynb #56c3e1b8
 def random_cartoon(size:int, i:int=0, seed:int=0)->Tensor: # (size, size)
     "A smooth body before a smooth background, edges averaged over the pixels."
     a = torch.rand(16, generator=generator(seed, 1, i), dtype=torch.float64)
@@ -295,7 +295,7 @@ def random_cartoon(size:int, i:int=0, seed:int=0)->Tensor: # (size, size)
     body, background = .2 + .1*torch.sin(4*x+6.3*a[10]), .7 + .15*torch.cos(3*x-2*y+6.3*a[11])
     return (share*body + (1-share)*background).float()
 
-# %% ../nbs/43_regularity.ipynb #6c22cb63
+# %% ../nbs/43_regularity.ipynb #f0fb94a5
 class ShiftInvariant(Representation):
     "Undecimated db3 wavelets, by FFT."
     def __init__(self, shape:tuple[int, int], levels:int):
@@ -324,21 +324,21 @@ class ShiftInvariant(Representation):
         hat = torch.fft.rfft2(self.check_coefficients(c), dim=(-2, -1))*torch.view_as_complex(self.dual)
         return torch.fft.irfft2(hat.sum(dim=-3), s=self.shape, dim=(-2, -1))
 
-# %% ../nbs/43_regularity.ipynb #88fe8d54
+# %% ../nbs/43_regularity.ipynb #bd7f963c
 def atom_norms(T:Representation)->Tensor: # (*coefficient_shape)
     "The norm of every atom, taken from the middle of its band."
     n = torch.ones(T.coefficient_shape)
     for k, view in enumerate(T.split(n)): view.mul_(atom(T, k).norm())
     return n
 
-# %% ../nbs/43_regularity.ipynb #74137e3d
+# %% ../nbs/43_regularity.ipynb #f9fce5a8
 def lowpass_mask(T:Representation)->Tensor: # (*coefficient_shape)
     "1 for low-pass coefficients, 0 for details."
     m = torch.zeros(T.coefficient_shape)
     for band, view in zip(T.bands, T.split(m)): view.fill_(float(band.is_lowpass))
     return m
 
-# %% ../nbs/43_regularity.ipynb #a6749164
+# %% ../nbs/43_regularity.ipynb #7962d037
 def lowpass_dimension(T:Representation)->float:
     "How many numbers the low-pass is worth; every pixel of an undecimated transform responds alike."
     if len(T.coefficient_shape) == 1: return float(T.bands[0].size)
@@ -346,14 +346,14 @@ def lowpass_dimension(T:Representation)->float:
     impulse[0, 0] = 1.
     return math.prod(T.shape)*T.synthesise(lowpass_mask(T)*T.analyse(impulse))[0, 0].item()
 
-# %% ../nbs/43_regularity.ipynb #6245ee7c
+# %% ../nbs/43_regularity.ipynb #480a5b53
 def largest(score:Tensor, N:int)->Tensor: # 0 or 1, like score
     "A mask of the N largest scores."
     flat = torch.zeros(score.numel())
     flat[score.flatten().topk(N).indices] = 1.
     return flat.view_as(score)
 
-# %% ../nbs/43_regularity.ipynb #8730f28c
+# %% ../nbs/43_regularity.ipynb #4b57f7ec
 def refit(T:Representation, n:Tensor, d:Tensor, m:Tensor, a:Tensor, steps:int)->Tensor: # like a
     "Conjugate gradients, from `a`, for the coefficients on the mask `m` whose sum of atoms (norms `n`) is nearest `d`."
     a = m*a
@@ -367,13 +367,13 @@ def refit(T:Representation, n:Tensor, d:Tensor, m:Tensor, a:Tensor, steps:int)->
         p, rr = r + (r*r).sum()/rr*p, (r*r).sum()
     return a
 
-# %% ../nbs/43_regularity.ipynb #5f97d22f
+# %% ../nbs/43_regularity.ipynb #f92b554e
 def local_peaks(score:Tensor)->Tensor: # like score, (K, H, W)
     "Scores that are the largest in their 7×7 neighbourhood of a band that wraps round; others become 0."
     wrapped = F.pad(score, (3, 3, 3, 3), mode="circular")
     return torch.where(F.max_pool2d(F.max_pool2d(wrapped, (7, 1), 1), (1, 7), 1) <= score, score, 0.)
 
-# %% ../nbs/43_regularity.ipynb #5d1c8d6a
+# %% ../nbs/43_regularity.ipynb #917d1544
 def pursuit(T:Representation, n:Tensor, d:Tensor, # norms of the atoms, details (H, W)
             counts:Iterable[int], growth:float, steps:int)->Iterator[Tensor]: # (H, W)
     "The approximations of `d` with given, rising numbers of terms; each round multiplies them by `growth` at most."
@@ -388,7 +388,7 @@ def pursuit(T:Representation, n:Tensor, d:Tensor, # norms of the atoms, details 
             rest = d - T.synthesise(a/n)
         yield d-rest
 
-# %% ../nbs/43_regularity.ipynb #a1751fbb
+# %% ../nbs/43_regularity.ipynb #0b3408c3
 def approximations(T:Representation, x:Tensor, # (H, W)
                    rule:str,                   # largest, refitted, pursuit or share
                    totals:Sequence[int],       # rising costs; of share: cost by number of pixels is the share
@@ -405,12 +405,12 @@ def approximations(T:Representation, x:Tensor, # (H, W)
     found = pursuit(T, n, x-base, counts, growth, steps) if rule == "pursuit" else map(kept, counts)
     for total, N, y in zip(totals, counts, found): yield total, N, base+y
 
-# %% ../nbs/43_regularity.ipynb #f868f8ac
+# %% ../nbs/43_regularity.ipynb #9b531c6c
 def position_bits(n:int, N:int)->float:
     "Bits that say which N of n coefficients were kept."
     return (math.lgamma(n+1) - math.lgamma(N+1) - math.lgamma(n-N+1))/math.log(2)
 
-# %% ../nbs/43_regularity.ipynb #2354298a
+# %% ../nbs/43_regularity.ipynb #70e6e0ed
 def psnr_gain(ours:pd.DataFrame, theirs:pd.DataFrame, # by total: psnr, terms, position_bits
               bits:bool=False)->pd.Series: # by total
     "PSNR of one contestant above that of another at equal cost."
