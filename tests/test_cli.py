@@ -26,7 +26,7 @@ def asked(monkeypatch, line)->dict:
         def __call__(self, x, target, **options):
             seen.update(x=x, target=target, **options)
             raise ValueError("asked")
-    monkeypatch.setattr(cli, "methods", lambda: {name: Explainer for name in ("shearletx", "waveletx")})
+    monkeypatch.setattr(cli, "mask_methods", lambda: {name: Explainer for name in ("shearletx", "waveletx")})
     monkeypatch.setattr(cli, "load_classifier", lambda name: name)
     assert cli.main(["explain", *line.split()]) == 2
     return seen
