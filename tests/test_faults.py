@@ -332,9 +332,9 @@ def whole(folder:Path)->None:
 
 PHOTOGRAPHS = Path(str(importlib.resources.files("foolbox")))/"data"
 COMMANDS = dict(
-    explain=("explain", str(min(PHOTOGRAPHS.glob("imagenet_*"))), "--size=64", "--method=pixelmask", "--steps=40",
+    explain=("explain", str(min(PHOTOGRAPHS.glob("imagenet_*"))), "--size=64", "--method=pixelmask", "--steps=250",
              "--samples=4", "--quiet"),
-    sweep=("sweep", "--profile=smoke", "--n=1", "--methods", "PixelMask", "--workers=1", "--quiet"),
+    sweep=("sweep", "--profile=smoke", "--n=1", "--methods", "PixelMask", "--steps=250", "--workers=1", "--quiet"),
     reproduce=("reproduce", "01", "--profile=smoke"))
 
 
