@@ -339,12 +339,12 @@ COMMANDS = dict(
 
 
 def small_experiment(folder:Path)->None:
-    "A folder with one experiment in it, which writes twenty rows in two seconds and goes on from those that are there."
+    "A folder with one experiment in it, which writes fifty rows in five seconds and resumes from those that are there."
     code = """import pandas as pd, time
 from shearletx_nb.core import Run
 run = Run("01_small", out, profile=profile, seed=seed, size=size)
 rows = pd.read_csv(run.out/"rows.csv").to_dict("records") if (run.out/"rows.csv").is_file() else []
-while len(rows) < 20:
+while len(rows) < 50:
     rows.append(dict(image=f"{len(rows)}.png", error=len(rows)/7)); time.sleep(.1)
     run.rows(pd.DataFrame(rows))
 manifest = run.finish()"""
@@ -379,4 +379,4 @@ def test_ctrl_c(command, moments, tmp_path):
     whole(out)
     assert any(out.rglob("rows.csv" if command == "reproduce" else "rows.parquet" if command == "sweep" else "*.npz"))
     assert all(Explanation.load(path).finished.all() for path in out.rglob("*.npz"))
-    if command == "reproduce": assert len(pd.read_csv(out/"01_small"/"rows.csv")) == 20
+    if command == "reproduce": assert len(pd.read_csv(out/"01_small"/"rows.csv")) == 50
