@@ -21,8 +21,9 @@ setup(
     packages=find_packages(include=["shearletx_nb", "shearletx_nb.*"]),
     python_requires=f">={cfg['min_python']},<3.13",
     install_requires=cfg["requirements"].split(),
-    extras_require={"dev": cfg["dev_requirements"].split()},
-    entry_points={"console_scripts": ["shearletx=shearletx_nb.cli:main"], "nbdev": [f"{cfg['lib_path']}={cfg['lib_path']}._modidx:d"]},
+    extras_require={extra: cfg[f"{extra}_requirements"].split() for extra in ("dev", "site", "explore")},
+    entry_points={"console_scripts": ["shearletx=shearletx_nb.cli:main"],
+                  "nbdev": [f"{cfg['lib_path']}={cfg['lib_path']}._modidx:d"]},
     classifiers=[
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Science/Research",

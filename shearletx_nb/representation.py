@@ -36,9 +36,77 @@ class Band:
         "The number of its coefficients."
         return math.prod(self.shape)
 
-# %% ../nbs/10_representation.ipynb #611ed6db
-class _Checks:
-    "The part of a representation that refuses bad input."
+# %% ../nbs/10_representation.ipynb #cfec655c
+def _derived(kind:type)->Iterator[type]:
+    "The classes derived from a class, at any distance."
+    for child in kind.__subclasses__(): yield child; yield from _derived(child)
+
+# %% ../nbs/10_representation.ipynb #27610415
+class Representation(nn.Module):
+    "Pictures to coefficients, linearly, and back; subclasses define `analyse`, `synthesise` and `adjoint`."
+    # what a subclass takes beside the shape, as plain data; None: it cannot be written down
+    settings:dict|None=None
+    def __init__(self,
+                 shape:tuple[int,int],              # (H, W) of a picture
+                 coefficient_shape:tuple[int,...],  # (K,H,W) stacked or (N,) flat
+                 bands:Iterable[Band],              # in the order in which they lie in the coefficients
+                ):
+        super().__init__()
+        self.shape, self.bands = tuple(map(int, shape)), tuple(bands)
+        self.coefficient_shape = whole = tuple(map(int, coefficient_shape))
+        if len(whole) > 1 and any((len(self.bands), *b.shape) != whole for b in self.bands):
+            raise ValueError(f"stacked coefficients {whole} need {whole[0]} bands of shape {whole[1:]}")
+        if (n := sum(b.size for b in self.bands)) != self.n_coefficients:
+            raise ValueError(f"the bands have {n} coefficients together, "
+                             f"the coefficients {whole} have {self.n_coefficients}")
+
+    def analyse(self, x:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define analyse")
+    def synthesise(self, c:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define synthesise")
+    def adjoint(self, y:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define adjoint")
+    def forward(self, x:Tensor)->Tensor: return self.analyse(x)
+    def extra_repr(self)->str:
+        return f"shape={self.shape}, coefficient_shape={self.coefficient_shape}, bands={len(self.bands)}"
+
+    @property
+    def n_coefficients(self)->int:
+        "The number of coefficients of one picture."
+        return math.prod(self.coefficient_shape)
+
+    def split(self, c:Tensor,       # (..., *coefficient_shape)
+             )->tuple[Tensor, ...]: # one view per band, (..., *band.shape)
+        "Coefficients cut into bands, without a copy."
+        if len(self.coefficient_shape) > 1: return c.unbind(-len(self.coefficient_shape))
+        pieces = c.split([b.size for b in self.bands], -1)
+        return tuple(piece.unflatten(-1, b.shape) for piece, b in zip(pieces, self.bands))
+
+    def join(self, bands:Iterable[Tensor],  # one tensor per band, (..., *band.shape)
+            )->Tensor:                      # (..., *coefficient_shape)
+        "The inverse of `split`."
+        bands = list(bands)
+        if len(bands) != len(self.bands): raise ValueError(f"{len(self.bands)} bands are needed, got {len(bands)}")
+        if len(self.coefficient_shape) > 1: return torch.stack(bands, -len(self.coefficient_shape))
+        return torch.cat([c.flatten(-len(b.shape)) for c, b in zip(bands, self.bands)], -1)
+
+    @property
+    def bands_held(self)->int:
+        "How many bands `synthesise_bands` looks at before it is done with the first of them."
+        return len(self.bands)
+
+    def analyse_bands(self, x:Tensor,       # (..., H, W)
+                     )->Iterator[Tensor]:   # one (..., *band.shape) after the other
+        "`analyse`, one band at a time."
+        yield from self.split(self.analyse(x))
+
+    def synthesise_bands(self, bands:Iterable[Tensor],  # one (..., *band.shape) after the other, ordered as self.bands
+                        )->Tensor:                      # (..., H, W)
+        "`synthesise`, one band at a time."
+        return self.synthesise(self.join(bands))
+
+    def adjoint_bands(self, y:Tensor,       # (..., H, W)
+                     )->Iterator[Tensor]:   # one (..., *band.shape) after the other
+        "`adjoint`, one band at a time."
+        yield from self.split(self.adjoint(y))
+
     def check(self, x:Tensor,               # pictures or coefficients
               trailing:tuple[int,...],      # what x.shape should end with
               finite:bool=True,             # also look for NaN and infinity
@@ -64,79 +132,23 @@ class _Checks:
         "Raise a ValueError unless `c` is good for `synthesise`."
         return self.check(c, self.coefficient_shape, finite)
 
-# %% ../nbs/10_representation.ipynb #cb81699f
-class _Layout:
-    "The part of a representation that knows where the bands lie."
-    @property
-    def n_coefficients(self)->int:
-        "The number of coefficients of one picture."
-        return math.prod(self.coefficient_shape)
-
-    def split(self, c:Tensor,       # (..., *coefficient_shape)
-             )->tuple[Tensor, ...]: # one view per band, (..., *band.shape)
-        "Coefficients cut into bands, without a copy."
-        if len(self.coefficient_shape) > 1: return c.unbind(-len(self.coefficient_shape))
-        pieces = c.split([b.size for b in self.bands], -1)
-        return tuple(piece.unflatten(-1, b.shape) for piece, b in zip(pieces, self.bands))
-
-    def join(self, bands:Iterable[Tensor],  # one tensor per band, (..., *band.shape)
-            )->Tensor:                      # (..., *coefficient_shape)
-        "The inverse of `split`."
-        bands = list(bands)
-        if len(bands) != len(self.bands): raise ValueError(f"{len(self.bands)} bands are needed, got {len(bands)}")
-        if len(self.coefficient_shape) > 1: return torch.stack(bands, -len(self.coefficient_shape))
-        return torch.cat([c.flatten(-len(b.shape)) for c, b in zip(bands, self.bands)], -1)
-
-# %% ../nbs/10_representation.ipynb #082cfe2c
-class _Streaming:
-    "The part of a representation that works band by band."
-    @property
-    def bands_held(self)->int:
-        "How many bands `synthesise_bands` looks at before it is done with the first of them."
-        return len(self.bands)
-
-    def analyse_bands(self, x:Tensor,       # (..., H, W)
-                     )->Iterator[Tensor]:   # one (..., *band.shape) after the other
-        "`analyse`, one band at a time."
-        yield from self.split(self.analyse(x))
-
-    def synthesise_bands(self, bands:Iterable[Tensor],  # one (..., *band.shape) after the other, ordered as self.bands
-                        )->Tensor:                      # (..., H, W)
-        "`synthesise`, one band at a time."
-        return self.synthesise(self.join(bands))
-
-    def adjoint_bands(self, y:Tensor,       # (..., H, W)
-                     )->Iterator[Tensor]:   # one (..., *band.shape) after the other
-        "`adjoint`, one band at a time."
-        yield from self.split(self.adjoint(y))
-
-# %% ../nbs/10_representation.ipynb #27610415
-class Representation(_Checks, _Layout, _Streaming, nn.Module):
-    "Pictures to coefficients, linearly, and back; subclasses define `analyse`, `synthesise` and `adjoint`."
-    def __init__(self,
-                 shape:tuple[int,int],              # (H, W) of a picture
-                 coefficient_shape:tuple[int,...],  # (K,H,W) stacked or (N,) flat
-                 bands:Iterable[Band],              # in the order in which they lie in the coefficients
-                ):
-        super().__init__()
-        self.shape, self.bands = tuple(map(int, shape)), tuple(bands)
-        self.coefficient_shape = whole = tuple(map(int, coefficient_shape))
-        if len(whole) > 1 and any((len(self.bands), *b.shape) != whole for b in self.bands):
-            raise ValueError(f"stacked coefficients {whole} need {whole[0]} bands of shape {whole[1:]}")
-        if (n := sum(b.size for b in self.bands)) != self.n_coefficients:
-            raise ValueError(f"the bands have {n} coefficients together, "
-                             f"the coefficients {whole} have {self.n_coefficients}")
-
-    def analyse(self, x:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define analyse")
-    def synthesise(self, c:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define synthesise")
-    def adjoint(self, y:Tensor)->Tensor: raise NotImplementedError(f"{type(self).__name__} must define adjoint")
-    def forward(self, x:Tensor)->Tensor: return self.analyse(x)
-    def extra_repr(self)->str:
-        return f"shape={self.shape}, coefficient_shape={self.coefficient_shape}, bands={len(self.bands)}"
+    def to_dict(self)->dict: # kind, shape and settings: what it takes to build it again
+        "The representation as plain data."
+        if self.settings is None:
+            raise ValueError(f"{type(self).__name__} cannot be written down: it states no `settings`")
+        return dict(kind=type(self).__name__, shape=list(self.shape), **self.settings)
+    @staticmethod
+    def from_dict(facts:dict)->"Representation":
+        "The representation that `to_dict` wrote down, of any class derived from this one that was imported."
+        kinds, options = {kind.__name__: kind for kind in _derived(Representation)}, dict(facts)
+        if (kind := options.pop("kind")) not in kinds:
+            raise ValueError(f"unknown representation {kind!r}: {', '.join(kinds)} are known")
+        return kinds[kind](tuple(options.pop("shape")), **options)
 
 # %% ../nbs/10_representation.ipynb #5ebb03ca
 class Pixels(Representation):
     "Pictures as they are: one coefficient per pixel."
+    settings = {}
     def __init__(self, shape:tuple[int,int]): # (H, W)
         H, W = map(int, shape)
         if H < 1 or W < 1: raise ValueError(f"a picture has at least one pixel per side, got {(H, W)}")

@@ -61,9 +61,38 @@ class _Recompose(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g): return _Decompose.apply(g, *ctx.saved_tensors), None, None
 
-# %% ../nbs/13_shearlet.ipynb #9fe8a8b3
-class _Maps:
-    "The transforms of `Shearlet`."
+# %% ../nbs/13_shearlet.ipynb #cdcd1421
+class Shearlet(Representation):
+    "The digital shearlet transform: `analyse` takes (..., H, W) to (..., K, H, W), filters in ShearLab's order."
+    def __init__(self,
+                 shape:tuple[int,int],          # (H, W) of the pictures
+                 n_scales:int=4, shear_levels:Sequence[int]|None=None, full:bool=False, # as for `shearlet_filters`
+                 dtype:torch.dtype|None=None,   # of the buffers; None: torch's default
+                 directional_filter=None, scaling_filter=None, # None: those of `shearlet_filters`
+                ):
+        filters = dict(directional_filter=directional_filter, scaling_filter=scaling_filter)
+        filters = {name: given for name, given in filters.items() if given is not None}
+        s = shearlet_filters(shape, n_scales, shear_levels, full, **filters)
+        bands = [Band(f"cone {c} scale {j} shear {k}", j, s.shape, cone=c, shear=k) if c else Band("low", j, s.shape)
+                 for c, j, k in s.index.tolist()]
+        super().__init__(s.shape, (len(s), *s.shape), bands)
+        filters = {name: getattr(s, name) for name in filters}                          # arrays as tuples
+        levels = None if shear_levels is None else list(shear_levels)
+        self.system, self.settings = s, dict(n_scales=n_scales, shear_levels=levels, full=full, **filters)
+        self.register_buffer("index", torch.tensor(s.index), persistent=False)
+        self._fill(dtype or torch.get_default_dtype())
+
+    def _fill(self, dtype, device=None):
+        s = self.system
+        for name, a in dict(psi=s.filters, inverse_weights=1/s.frame_weights, rms=s.rms).items():
+            self.register_buffer(name, torch.tensor(a, dtype=dtype, device=device), persistent=False)
+
+    def _apply(self, fn, recurse=True):
+        before = self.psi.dtype
+        super()._apply(fn, recurse)
+        if self.psi.dtype != before: self._fill(self.psi.dtype, self.psi.device)
+        return self
+
     def check(self, x, trailing, finite=True):
         if isinstance(x, Tensor) and x.is_floating_point() and x.dtype not in (torch.float32, torch.float64):
             raise ValueError(f"shearlets are computed in float32 or float64, got {x.dtype}: use x.float()")
@@ -85,9 +114,6 @@ class _Maps:
     def synthesise_bands(self, bands:Iterable[Tensor])->Tensor:
         return recompose_bands((self.check_image(c, finite=False) for c in bands), self.psi, self.inverse_weights)
 
-# %% ../nbs/13_shearlet.ipynb #4292701d
-class _Addresses:
-    "The bands of `Shearlet`, by address."
     def position(self, cone:int, # 1 or 2; 0 for the low-pass
                  scale:int,      # 1 (coarse) to n_scales; 0 for the low-pass
                  shear:int,      # -2^level to 2^level
@@ -109,34 +135,3 @@ class _Addresses:
     def denormalise(self, c:Tensor)->Tensor: # (..., K, H, W)
         "The inverse of `normalise`."
         return self.check_coefficients(c, finite=False) * self.rms[:, None, None]
-
-# %% ../nbs/13_shearlet.ipynb #cdcd1421
-class Shearlet(_Maps, _Addresses, Representation):
-    "The digital shearlet transform: `analyse` takes (..., H, W) to (..., K, H, W), filters in ShearLab's order."
-    def __init__(self,
-                 shape:tuple[int,int],          # (H, W) of the pictures
-                 n_scales:int=4, shear_levels:Sequence[int]|None=None, full:bool=False, # as for `shearlet_filters`
-                 dtype:torch.dtype|None=None,   # of the buffers; None: torch's default
-                 directional_filter=None, scaling_filter=None, # None: those of `shearlet_filters`
-                ):
-        filters = dict(directional_filter=directional_filter, scaling_filter=scaling_filter)
-        filters = {name: given for name, given in filters.items() if given is not None}
-        s = shearlet_filters(shape, n_scales, shear_levels, full, **filters)
-        bands = [Band(f"cone {c} scale {j} shear {k}", j, s.shape, cone=c, shear=k) if c else Band("low", j, s.shape)
-                 for c, j, k in s.index.tolist()]
-        super().__init__(s.shape, (len(s), *s.shape), bands)
-        levels = None if shear_levels is None else list(shear_levels)
-        self.system, self.settings = s, dict(n_scales=n_scales, shear_levels=levels, full=full, **filters)
-        self.register_buffer("index", torch.tensor(s.index), persistent=False)
-        self._fill(dtype or torch.get_default_dtype())
-
-    def _fill(self, dtype, device=None):
-        s = self.system
-        for name, a in dict(psi=s.filters, inverse_weights=1/s.frame_weights, rms=s.rms).items():
-            self.register_buffer(name, torch.tensor(a, dtype=dtype, device=device), persistent=False)
-
-    def _apply(self, fn, recurse=True):
-        before = self.psi.dtype
-        super()._apply(fn, recurse)
-        if self.psi.dtype != before: self._fill(self.psi.dtype, self.psi.device)
-        return self

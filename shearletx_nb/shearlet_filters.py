@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FALLBACK_FILTERS', 'scaling_filter', 'cosine_coefficients', 'filter_spectrum', 'alternate_signs', 'cascade',
            'bandpass', 'maximally_flat_map', 'mcclellan', 'polynomial_and_map', 'directional_filter',
-           'even_and_odd_sums', 'wedge_spectra', 'least_picture_side', 'default_shear_levels', 'filter_taps',
+           'even_and_odd_sums', 'wedge_spectra', 'least_image_side', 'default_shear_levels', 'filter_taps',
            'choose_filters', 'shearlet_index', 'half_spectrum_weights', 'full_spectrum', 'ShearletSystem',
            'shearlet_filters']
 
@@ -146,7 +146,7 @@ def wedge_spectra(level:int,       # shear level l
     return out
 
 # %% ../nbs/12_shearlet_filters.ipynb #d61c3c13
-def least_picture_side(shear_levels:Sequence[int],  # one per scale
+def least_image_side(shear_levels:Sequence[int],  # one per scale
                        d:np.ndarray,                # (n, n) directional filter
                        h:np.ndarray,                # (2p+1,) scaling filter
                       )->int:                       # pixels
@@ -193,7 +193,7 @@ def choose_filters(shape:tuple[int,int],        # (H, W)
                   )->tuple:                     # the same two, or smaller ones
     "The filters for a picture of that size; a ValueError if none fits."
     pairs, side = _candidates(directional, scaling), min(shape)
-    sides = lambda levels: [least_picture_side(levels, filter_taps(d, 2), filter_taps(h, 1)) for d, h in pairs]
+    sides = lambda levels: [least_image_side(levels, filter_taps(d, 2), filter_taps(h, 1)) for d, h in pairs]
     need = sides(shear_levels)
     for pair, n in zip(pairs, need):
         if n <= side: return pair
@@ -281,7 +281,7 @@ def _cone(cone:int,                     # 1 or 2
 
 # %% ../nbs/12_shearlet_filters.ipynb #56b229fc
 @functools.lru_cache(maxsize=8)
-def _build(shape:tuple[int,int], shear_levels:tuple[int,...], full:bool, directional, scaling)->ShearletSystem:
+def _make_system(shape:tuple[int,int], shear_levels:tuple[int,...], full:bool, directional, scaling)->ShearletSystem:
     "The system with filters that are known to fit."
     d, h, index = filter_taps(directional, 2), filter_taps(scaling, 1), shearlet_index(shear_levels, full)
     psi = np.empty((len(index), shape[0], shape[1]//2+1))
@@ -322,8 +322,8 @@ def shearlet_filters(shape:tuple[int,int],                  # (H, W) of the pict
     asked = _frozen(directional_filter), _frozen(scaling_filter)
     chosen = choose_filters(shape, levels, *asked)
     if chosen != asked:
-        needed = least_picture_side(levels, filter_taps(asked[0], 2), filter_taps(asked[1], 1))
+        needed = least_image_side(levels, filter_taps(asked[0], 2), filter_taps(asked[1], 1))
         warnings.warn(f"pictures of {shape[0]}x{shape[1]} are too small for the directional filter {asked[0]} "
                       f"with the scaling filter {asked[1]} at {n_scales} scales (a side of {needed} is needed): "
                       f"using {chosen[0]} with {chosen[1]}", stacklevel=2)
-    return _build(shape, levels, bool(full), *chosen)
+    return _make_system(shape, levels, bool(full), *chosen)

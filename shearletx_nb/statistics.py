@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FEWEST', 'Interval', 'as_sample', 'resampled', 'bootstrap_mean', 'mean_band', 'as_pairs', 'bootstrap_ratio',
-           'geometric_ratio', 'outcome', 'Comparison', 'MissingRows', 'pairs_of', 'compare', 'holm', 'compare_all',
-           'comparisons', 'pick', 'summary']
+           'geometric_ratio', 'rank_correlation', 'outcome', 'Comparison', 'MissingRows', 'pairs_of', 'compare', 'holm',
+           'compare_all', 'comparisons', 'pick', 'summary', 'on_front']
 
 # %% ../nbs/50_statistics.ipynb #84e0e577
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap, wilcoxon
+from scipy.stats import bootstrap, rankdata, wilcoxon
 
 # %% ../nbs/50_statistics.ipynb #a0ddd9c3
 @dataclass(frozen=True)
@@ -109,6 +109,20 @@ def geometric_ratio(u:Iterable[float], v:Iterable[float], # of the same pictures
     u, v = (np.maximum(w, floor) for w in as_pairs(u, v))
     if min(u.min(), v.min()) <= 0: raise ValueError("a geometric mean needs positive values: give a floor")
     return bootstrap_mean(np.log(u/v), seed, resamples, level).map(lambda x: float(np.exp(x)))
+
+# %% ../nbs/50_statistics.ipynb #39909093
+def rank_correlation(u:Iterable[float], v:Iterable[float], # of the same pictures
+                     seed:int=0, resamples:int=4000, level:float=.95)->Interval: # in [-1,1]
+    "Spearman's rank correlation with its bootstrap interval."
+    u, v = as_sample(u), as_sample(v)
+    if len(u) != len(v): raise ValueError(f"{len(u)} and {len(v)} values: pairs are needed, one per picture")
+    def correlation(a, b, axis):
+        a, b = (r-r.mean(axis=axis, keepdims=True) for r in (rankdata(a, axis=axis), rankdata(b, axis=axis)))
+        size = np.sqrt((a*a).sum(axis=axis)*(b*b).sum(axis=axis))
+        return np.divide((a*b).sum(axis=axis), size, out=np.zeros(np.shape(size)), where=size > 0)
+    value = float(correlation(u, v, 0))
+    if len(u) < 3: return Interval(value, -1., 1.)
+    return Interval(value, *map(float, resampled((u, v), correlation, seed, resamples, level)))
 
 # %% ../nbs/50_statistics.ipynb #8f7e47a6
 FEWEST = 6                              # pictures with which Wilcoxon's test can decide at 0.05
@@ -258,3 +272,10 @@ def summary(rows:pd.DataFrame, columns:Sequence[str], by:Sequence[str]=("classif
         values = {k: w for c in columns for k, w in cell(group, c).items()}
         return dict(zip(by, key), n=group.image.nunique() if "image" in rows else len(group), **values)
     return pd.DataFrame([line(key, group) for key, group in rows.groupby(list(by), sort=False)])
+
+# %% ../nbs/50_statistics.ipynb #455d3cea
+def on_front(cost:Iterable[float], loss:Iterable[float])->np.ndarray: # (n,) boolean, in the order given
+    "Which runs no other beats."
+    c, v = as_sample(cost), as_sample(loss)
+    if len(c) != len(v): raise ValueError(f"{len(c)} costs and {len(v)} losses: one of each per run is needed")
+    return np.array([not (v[c <= own] < loses).any() for own, loses in zip(c, v)])

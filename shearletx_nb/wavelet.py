@@ -111,37 +111,8 @@ def _check_request(shape:tuple[int,int], w:pywt.Wavelet, levels:int, mode:str)->
     if (defect := reconstruction_defect(w)) > 1e-8:
         warnings.warn(f"the filters of {w.name} reconstruct a picture only up to {defect:.1g}", stacklevel=3)
 
-# %% ../nbs/11_wavelet.ipynb #2d6b72f8
-class _WaveletMaps(Representation):
-    "Analysis, synthesis and adjoint of a wavelet transform, given its filters."
-    def _bands(self, x, h, mode, zero_odd=False):
-        "The coefficients of pictures by the filters `h`."
-        bands = analyse_levels(x.reshape(-1, *self.shape), h, self.levels, mode, zero_odd)
-        return self.join(bands).reshape(*x.shape[:-2], *self.coefficient_shape)
-
-    @property
-    def _way_back(self)->str: return "periodization" if self.mode == "periodization" else "zero"
-
-    def analyse(self, x:Tensor)->Tensor:
-        return self._bands(self.check_image(x), (self.h0, self.h1), self.mode)
-    def adjoint(self, y:Tensor)->Tensor:
-        return self._bands(self.check_image(y), (self.g0, self.g1), self._way_back, zero_odd=True)
-    def synthesise(self, c:Tensor)->Tensor:
-        return self.synthesise_bands(self.split(self.check_coefficients(c)))
-
-    @property
-    def bands_held(self)->int: return 4             # the low-pass and the three details of one level
-
-    def synthesise_bands(self, bands:Iterable[Tensor])->Tensor:
-        "`synthesise`, one level of bands at a time."
-        bands = iter(bands)
-        first = next(bands)
-        folded = (b.reshape(-1, *b.shape[-2:]) for b in chain([first], bands))
-        x = synthesise_levels(folded, (self.g0, self.g1), self.levels, self._way_back)
-        return x[:, :self.shape[0], :self.shape[1]].reshape(*first.shape[:-2], *self.shape)
-
 # %% ../nbs/11_wavelet.ipynb #329ab4e5
-class Wavelet(_WaveletMaps):
+class Wavelet(Representation):
     "The discrete wavelet transform: coefficients flat, coarse to fine."
     def __init__(self,
                  shape:tuple[int,int],              # (H, W)
@@ -154,6 +125,7 @@ class Wavelet(_WaveletMaps):
         bands = wavelet_bands(shape, w.dec_len, levels, mode)
         super().__init__(shape, (sum(b.size for b in bands),), bands)
         self.wavelet, self.levels, self.mode = w.name, levels, mode
+        self.settings = dict(wavelet=w.name, levels=levels, mode=mode)
         self._exact = dict(h0=w.dec_lo[::-1], h1=w.dec_hi[::-1],       # reversed, since torch correlates
                            g0=w.rec_lo, g1=w.rec_hi)
         for name, f in self._exact.items():
@@ -167,3 +139,29 @@ class Wavelet(_WaveletMaps):
         return self
 
     def extra_repr(self)->str: return f"{self.wavelet}, levels={self.levels}, mode={self.mode}, {super().extra_repr()}"
+
+    def _bands(self, x, h, mode, zero_odd=False):
+        "The coefficients of pictures by the filters `h`."
+        bands = analyse_levels(x.reshape(-1, *self.shape), h, self.levels, mode, zero_odd)
+        return self.join(bands).reshape(*x.shape[:-2], *self.coefficient_shape)
+
+    @property
+    def _inverse_mode(self)->str: return "periodization" if self.mode == "periodization" else "zero"
+
+    def analyse(self, x:Tensor)->Tensor:
+        return self._bands(self.check_image(x), (self.h0, self.h1), self.mode)
+    def adjoint(self, y:Tensor)->Tensor:
+        return self._bands(self.check_image(y), (self.g0, self.g1), self._inverse_mode, zero_odd=True)
+    def synthesise(self, c:Tensor)->Tensor:
+        return self.synthesise_bands(self.split(self.check_coefficients(c)))
+
+    @property
+    def bands_held(self)->int: return 4             # the low-pass and the three details of one level
+
+    def synthesise_bands(self, bands:Iterable[Tensor])->Tensor:
+        "`synthesise`, one level of bands at a time."
+        bands = iter(bands)
+        first = next(bands)
+        folded = (b.reshape(-1, *b.shape[-2:]) for b in chain([first], bands))
+        x = synthesise_levels(folded, (self.g0, self.g1), self.levels, self._inverse_mode)
+        return x[:, :self.shape[0], :self.shape[1]].reshape(*first.shape[:-2], *self.shape)

@@ -1,9 +1,10 @@
 """What things cost, as ratios within one run: `make bench`.
 
-Each row is measured in a process of its own, alternating with its yardstick, so that both see the same machine; medians are
-reported, and the peak memory of the process. Seconds differ between machines, ratios hardly.
+Each row is measured in a process of its own, alternating with its yardstick, so that both see the same machine; medians
+are reported, and the peak memory of the process. Seconds differ between machines, ratios hardly.
 """
 import argparse, json, os, resource, statistics, subprocess, sys, time, warnings
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat, torch
@@ -14,8 +15,8 @@ root = Path(__file__).parents[1]
 def from_notebook(notebook:str, name:str, **names)->object:
     "A definition out of a test cell of a notebook: the slow twins stand where the reader sees them."
     cells = nbformat.read(root/"nbs"/f"{notebook}.ipynb", 4).cells
-    source = next(c.source for c in cells if c.cell_type == "code" and c.source.startswith((f"def {name}(", f"class {name}:")))
-    exec(source, names)
+    starts = f"def {name}(", f"class {name}:"
+    exec(next(c.source for c in cells if c.cell_type == "code" and c.source.startswith(starts)), names)
     return names[name]
 
 
@@ -45,17 +46,19 @@ def setting(size:int):
 
 def representation(method:str, size:int):
     "The representation of a mask explainer."
-    from shearletx_nb import explainers
-    return getattr(explainers, method)("efficientnet_lite0").representation((size, size))
+    from shearletx_nb import mask_explainers
+    return getattr(mask_explainers, method)("efficientnet_lite0").representation((size, size))
 
 
 def mask_step(method:str, kind:str, size:int, samples:int, rounds:int)->dict:
     "One optimisation step of an explainer, by the engine or by the plain twin, beside the classifier's own passes."
-    from shearletx_nb import explainers, objective
+    from shearletx_nb import mask_explainers, objective
     from shearletx_nb.classifiers import folded
     model, x, target = setting(size)
-    explainer, quick = getattr(explainers, method)(model), folded(model, x)
-    o = objective.Objective(representation(method, size), quick if kind == "engine" else model, x, target, explainer.lambda1, explainer.lambda2, samples)
+    explainer, quick = getattr(mask_explainers, method)(model), folded(model, x)
+    weights, seen_by = (explainer.lambda1, explainer.lambda2), quick if kind == "engine" else model
+    protocol = replace(objective.PAPER, samples=samples)
+    o = objective.Objective(representation(method, size), seen_by, x, target, protocol, weights)
     m = torch.full((1, *o.T.coefficient_shape), .5)
     gradient, images = torch.empty_like(m), torch.rand(1, samples, *x.shape[1:])
     if kind == "engine":
@@ -63,37 +66,42 @@ def mask_step(method:str, kind:str, size:int, samples:int, rounds:int)->dict:
         def step(): o(m, 0, gradient); m.grad = gradient; adam.step(); m.clamp_(0, 1)
     else:
         twin, draws = from_notebook("21_objective", "plain_twin", torch=torch), (list(o.noise(0)), o.plan(0).W)
-        def step(): twin(o.T, model, x, target, m, o.protocol, *draws, explainer.lambda1, explainer.lambda2, samples)
-    weight = torch.full((samples,), 1/samples)
-    passes = lambda network: lambda: objective.fidelity(network, images, target, weight)
+        def step(): twin(o.T, model, x, target, m, o.protocol, *draws, None, *weights)
+    passes = lambda network: lambda: objective.fidelity(network, images, target)
     return alternate({"classifier": passes(model), "folded": passes(quick), kind: step}, rounds)
 
 
-def smooth_step(kind:str, size:int, rounds:int, steps:int=10)->dict:
-    "Steps of the smooth mask, ours or TorchRay's, beside the classifier's passes on the one picture that each step shows it."
+def torchray_search(model, x:torch.Tensor, target:torch.Tensor, steps:int):
+    "TorchRay's search for a mask of 20 %, to be called."
     from oracles import load_torchray
+    oracle = load_torchray()
+    return lambda: oracle.extremal_perturbation(model, x, target.item(), areas=[.2], max_iter=steps,
+                                                reward_func=oracle.contrastive_reward)
+
+
+def smooth_step(kind:str, size:int, rounds:int, steps:int=10)->dict:
+    "Steps of the smooth mask, ours or TorchRay's, beside the classifier's passes on the one picture of each step."
     from shearletx_nb.objective import fidelity
     from shearletx_nb.smooth_mask import SmoothMaskOptions, optimise_smooth_mask
     model, x, target = setting(size)
-    torchray = load_torchray()
-    jobs = dict(engine=lambda: optimise_smooth_mask(model, x, target, (.2,), SmoothMaskOptions(steps=steps), progress=False),
-                twin=lambda: torchray.extremal_perturbation(model, x, target.item(), areas=[.2], max_iter=steps, reward_func=torchray.contrastive_reward))
-    seconds = alternate({"classifier": lambda: [fidelity(model, x[None], target, torch.ones(1)) for _ in range(steps)], kind: jobs[kind]}, rounds)
-    return {name: s/steps for name, s in seconds.items()}
+    options = SmoothMaskOptions(steps=steps)
+    jobs = dict(engine=lambda: optimise_smooth_mask(model, x, target, (.2,), options, progress=False),
+                twin=torchray_search(model, x, target, steps))
+    passes = lambda: [fidelity(model, x[None], target) for _ in range(steps)]
+    return {name: s/steps for name, s in alternate({"classifier": passes, kind: jobs[kind]}, rounds).items()}
 
 
 def whole_picture(size:int, rounds:int, part:int=20)->dict:
-    "Seconds a picture: FAST, our smooth mask and TorchRay's, each timed over some of its steps and multiplied up."
-    from oracles import load_torchray
+    "Seconds per picture: FAST, our smooth mask and TorchRay's, each timed over some of its steps and multiplied up."
     from shearletx_nb.core import keep_freed_memory
-    from shearletx_nb.explainers import ShearletX
+    from shearletx_nb.mask_explainers import ShearletX
     from shearletx_nb.objective import FAST
     from shearletx_nb.smooth_mask import SmoothMask
     keep_freed_memory()
     model, x, target = setting(size)
-    torchray = load_torchray()
-    jobs = dict(FAST=lambda: ShearletX(model, protocol=FAST, steps=part)(x, progress=False), SmoothMask=lambda: SmoothMask(model, (.2,), steps=part)(x, progress=False),
-                TorchRay=lambda: torchray.extremal_perturbation(model, x, target.item(), areas=[.2], max_iter=part, reward_func=torchray.contrastive_reward))
+    jobs = dict(FAST=lambda: ShearletX(model, protocol=FAST, steps=part)(x, progress=False),
+                SmoothMask=lambda: SmoothMask(model, (.2,), steps=part)(x, progress=False),
+                TorchRay=torchray_search(model, x, target, part))
     return {name: s*(FAST.steps if name == "FAST" else 800)/part for name, s in alternate(jobs, rounds).items()}
 
 
@@ -102,7 +110,8 @@ def build(rounds:int, **_)->dict:
     import pyshearlab_mind
     from shearletx_nb.shearlet_filters import shearlet_filters
     ours = getattr(shearlet_filters, "__wrapped__", shearlet_filters)
-    return alternate({"oracle": lambda: pyshearlab_mind.SLgetShearletSystem2D(0, 256, 256, 4), "ours": lambda: ours((256, 256))}, rounds)
+    theirs = lambda: pyshearlab_mind.SLgetShearletSystem2D(0, 256, 256, 4)
+    return alternate({"oracle": theirs, "ours": lambda: ours((256, 256))}, rounds)
 
 
 def transform(kind:str, rounds:int, **_)->dict:
@@ -119,27 +128,30 @@ def transform(kind:str, rounds:int, **_)->dict:
 
 
 def sweep_speed(size:int, samples:int, rounds:int, tasks:int=4, steps:int=3)->dict:
-    "Seconds that a task of a sweep takes with one local worker and with two, one thread each, in turns; start-up not counted."
+    "Seconds per task of a sweep with one local worker and with two, one thread each, in turns; start-up not counted."
     from contextlib import ExitStack
     from shearletx_nb.cluster import as_they_finish, open_cluster
-    from shearletx_nb.study import Grid, Workshop, explain_on_worker, plan_sweep, read_picture
+    from shearletx_nb.study import Grid, Workshop, do_task, plan_sweep, read_image
     grid = Grid(n=tasks, methods=dict(ShearletX=dict(steps=steps, samples=samples)), size=size)
-    workshop, todo = Workshop({grid.weights[name]: c for name, c in grid.given.items()}), list(plan_sweep(grid, progress=False)[1].values())
+    workshop = Workshop({grid.weights[name]: c for name, c in grid.given.items()})
+    todo = list(plan_sweep(grid, progress=False)[1].values())
     with ExitStack() as stack:
         clients = {f"{n} workers": stack.enter_context(open_cluster(n, threads=1)) for n in (1, 2)}
-        for client in clients.values(): client.register_plugin(workshop)
         count = iter(range(10**9))
         def job(client):
-            work = ((f"{task.key}-{next(count)}", (workshop.name, task, read_picture(task), False)) for task in todo)
-            for _, _, error in as_they_finish(client, explain_on_worker, work):
+            work = ((f"{task.key}-{next(count)}", (task, read_image(task))) for task in todo)
+            for _, _, error in as_they_finish(client, do_task, work, tool=workshop):
                 if error is not None: raise error
-        return {name: s/tasks for name, s in alternate({name: lambda c=c: job(c) for name, c in clients.items()}, rounds).items()}
+        jobs = {name: lambda c=c: job(c) for name, c in clients.items()}
+        return {name: s/tasks for name, s in alternate(jobs, rounds).items()}
 
 
 def measure(row:str, options:argparse.Namespace)->dict:
     "One row, in a process of its own."
-    command = [sys.executable, __file__, "--row", row, "--size", str(options.size), "--samples", str(options.samples), "--rounds", str(options.rounds)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "CI": "true"}).stdout.splitlines()[-1])
+    numbers = [f"--{name}={getattr(options, name)}" for name in ("size", "samples", "rounds")]
+    done = subprocess.run([sys.executable, __file__, "--row", row, *numbers], check=True, capture_output=True,
+                          text=True, env={**os.environ, "CI": "true"})
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def run_row(row:str, options:argparse.Namespace)->dict:
@@ -158,28 +170,37 @@ def run_row(row:str, options:argparse.Namespace)->dict:
 
 def report(options:argparse.Namespace)->None:
     "Print the ratios."
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; medians of {options.rounds} rounds, alternating with the yardstick\n")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; medians of {options.rounds} rounds, "
+          "alternating with the yardstick\n")
     s = measure("build", options)["seconds"]
-    print(f"shearlet system 256×256, 49 filters: {1e3*s['ours']:.0f} ms, pyshearlab_mind {1e3*s['oracle']:.0f} ms: {s['oracle']/s['ours']:.1f} times faster")
+    print(f"shearlet system 256×256, 49 filters: {1e3*s['ours']:.0f} ms, pyshearlab_mind {1e3*s['oracle']:.0f} ms: "
+          f"{s['oracle']/s['ours']:.1f} times faster")
     fast, plain = measure("transform:fast", options), measure("transform:plain", options)
     for name in ("analyse", "synthesise"):
         a, b = fast["seconds"][name], plain["seconds"][name]
         print(f"{name:10} 3×256×256: {1e3*a:.0f} ms, plain complex FFTs {1e3*b:.0f} ms: {b/a:.1f} times faster")
-    print(f"memory of the transforms: {fast['above_mb']:.0f} MB, plain {plain['above_mb']:.0f} MB: {fast['above_mb']/plain['above_mb']:.2f} of it\n")
-    print(f"one step at {options.size}×{options.size}, {options.samples} samples, EfficientNet-Lite0, in units of the classifier's own forward and backward pass")
+    a, b = fast["above_mb"], plain["above_mb"]
+    print(f"memory of the transforms: {a:.0f} MB, plain {b:.0f} MB: {a/b:.2f} of it\n")
+    print(f"one step at {options.size}×{options.size}, {options.samples} samples, EfficientNet-Lite0, in units of the "
+          "classifier's own forward and backward pass")
     print("(folded: the classifier with its batch norms folded, which the engine uses: its limit)")
-    print(f"{'':12} {'twin':>8} : {'engine':>7} : {'folded':>7} : classifier     engine, s a step     peak MB, twin / engine")
-    print("(SmoothMask: one picture a step, and its twin is TorchRay; set-up included)")
+    print("(SmoothMask: one picture per step, and its twin is TorchRay; set-up included)")
+    print(f"{'':12} {'twin':>8} : {'engine':>7} : {'folded':>7} : classifier     engine, s per step "
+          "    peak MB, twin / engine")
     for method in options.methods:
         twin, engine = measure(f"{method}:twin", options), measure(f"{method}:engine", options)
-        a, b = twin["seconds"]["twin"]/twin["seconds"]["classifier"], engine["seconds"]["engine"]/engine["seconds"]["classifier"]
-        limit = engine["seconds"].get("folded", engine["seconds"]["classifier"])/engine["seconds"]["classifier"]
-        print(f"{method:12} {a:8.2f} : {b:7.2f} : {limit:7.2f} : 1 {engine['seconds']['engine']:24.2f} {twin['peak_mb']:22.0f} / {engine['peak_mb']:.0f}", flush=True)
+        s, t = engine["seconds"], twin["seconds"]
+        a, b = t["twin"]/t["classifier"], s["engine"]/s["classifier"]
+        limit = s.get("folded", s["classifier"])/s["classifier"]
+        print(f"{method:12} {a:8.2f} : {b:7.2f} : {limit:7.2f} : 1 {s['engine']:24.2f} {twin['peak_mb']:22.0f} / "
+              f"{engine['peak_mb']:.0f}", flush=True)
     s = measure("picture", options)["seconds"]
-    print(f"\na whole picture at {options.size}×{options.size}: ShearletX with FAST {s['FAST']:.0f} s, SmoothMask {s['SmoothMask']:.0f} s, TorchRay {s['TorchRay']:.0f} s "
-          f"(800 iterations each): 1 : {s['SmoothMask']/s['FAST']:.2f} : {s['TorchRay']/s['FAST']:.2f}")
+    print(f"\na whole picture at {options.size}×{options.size}: ShearletX with FAST {s['FAST']:.0f} s, "
+          f"SmoothMask {s['SmoothMask']:.0f} s, TorchRay {s['TorchRay']:.0f} s (800 iterations each): "
+          f"1 : {s['SmoothMask']/s['FAST']:.2f} : {s['TorchRay']/s['FAST']:.2f}")
     one, two = measure("sweep", options)["seconds"].values()
-    print(f"\na sweep with two local workers, one thread each: {one/two:.2f} times the pictures an hour of one worker ({one:.1f} s and {two:.1f} s a picture of 3 steps)")
+    print(f"\na sweep with two local workers, one thread each: {one/two:.2f} times the pictures per hour of one worker "
+          f"({one:.1f} s and {two:.1f} s per picture of 3 steps)")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 tests/mutants.yaml lists them: in which notebook, the old text, the new text, and the tests that should fail, quickest
 first. A test is a pytest selection ("test_edges.py -k flat") or a notebook, whole ("21_objective") or up to the last
-cell that has a text ("40_edges until known answers"). Each mutant is a copy of the repository in which notebook and
+cell that has a text ("41_edges until known answers"). Each mutant is a copy of the repository in which notebook and
 module are changed alike; the first test that fails kills it. A kill counts only if the same test passes on an unchanged
 copy. A survivor needs a reason beside it (`equivalent: ...`); without one the run fails.
 """

@@ -3,8 +3,9 @@ import importlib, sys, types, warnings
 
 
 def load_torchray()->types.ModuleType|None:
-    "TorchRay's extremal_perturbation module, or None where it is not installed; empty modules stand in for what serves its benchmarks only."
-    missing = {n: types.ModuleType(n) for n in ("pymongo", "pycocotools", "pycocotools.coco", "pycocotools.mask") if n not in sys.modules}
+    "TorchRay's extremal_perturbation, or None where it is not installed; empty modules for what its benchmarks need."
+    missing = {n: types.ModuleType(n) for n in ("pymongo", "pycocotools", "pycocotools.coco", "pycocotools.mask")
+               if n not in sys.modules}
     sys.modules.update(missing)
     try:
         with warnings.catch_warnings():

@@ -58,16 +58,17 @@ def gridded(monkeypatch, line)->dict:
 
 
 def test_sweep_by_default(monkeypatch):
-    expected = dict(pictures=None, methods=dict(ShearletX=dict(kind="ShearletX")), classifiers=["efficientnet_lite0"],
-                    protocols=["PAPER"], seeds=[0], size=256, n=None, shuffle=None)
+    expected = dict(images=None, methods=dict(ShearletX=dict(kind="ShearletX")), classifiers=["efficientnet_lite0"],
+                    protocols=["PAPER"], seeds=[0], size=256, n=None, shuffle=None, listed=None)
     assert gridded(monkeypatch, "") == expected
 
 
 def test_sweep_as_asked(monkeypatch, tmp_path):
     line = (f"{tmp_path} --methods pixelmask smoothmask --classifiers a b --protocols FAST SOUND --seeds 1 2 --n 9 "
-            "--shuffle 4 --size 96 --steps 11 --samples 6 --smooth-steps 13 --areas .1 .3 -p lambda1 2.5")
+            "--shuffle 4 --listed a.csv --size 96 --steps 11 --samples 6 --smooth-steps 13 --areas .1 .3 "
+            "-p lambda1 2.5")
     methods = dict(PixelMask=dict(kind="PixelMask", steps=11, samples=6, lambda1=2.5),
                    SmoothMask=dict(kind="SmoothMask", steps=13, areas=[.1, .3]))
-    expected = dict(pictures=str(tmp_path), methods=methods, classifiers=["a", "b"], protocols=["FAST", "SOUND"],
-                    seeds=[1, 2], size=96, n=9, shuffle=4)
+    expected = dict(images=str(tmp_path), methods=methods, classifiers=["a", "b"], protocols=["FAST", "SOUND"],
+                    seeds=[1, 2], size=96, n=9, shuffle=4, listed="a.csv")
     assert gridded(monkeypatch, line) == expected

@@ -3,8 +3,8 @@ import pytest, torch
 
 from shearletx_nb.attributions import attribute
 from shearletx_nb.classifiers import load_classifier
-from shearletx_nb.explainers import CartoonX, PixelMask, ShearletX, WaveletX
 from shearletx_nb.images import sample_images
+from shearletx_nb.mask_explainers import CartoonX, PixelMask, ShearletX, WaveletX
 from shearletx_nb.smooth_mask import SmoothMask
 
 size, photographs = 96, sample_images(96, 4).images
@@ -25,13 +25,15 @@ def test_the_classifier_alone_would_notice(model):
 def same(one, many, place:int)->bool:
     "Whether an explanation of one picture is bit for bit that at a place of a batch."
     part = many[place:place+1]
-    tensors = [(getattr(one, name), getattr(part, name)) for name in ("x", "mask", "target", "probability", "finished", "image")]
+    tensors = [(getattr(one, name), getattr(part, name))
+               for name in ("x", "mask", "target", "probability", "finished", "image")]
     tensors += [(one.history[name], part.history[name]) for name in one.history] + [(one.on("mean"), part.on("mean"))]
     return all(a.equal(b) for a, b in tensors)
 
 
 explainers = dict(
-    shearletx=lambda model, **more: ShearletX(model, n_scales=2, **more), waveletx=WaveletX, cartoonx=CartoonX, pixelmask=PixelMask)
+    shearletx=lambda model, **more: ShearletX(model, n_scales=2, **more), waveletx=WaveletX, cartoonx=CartoonX,
+    pixelmask=PixelMask)
 
 
 @pytest.mark.parametrize("method", explainers)

@@ -8,14 +8,15 @@ from PIL import Image
 from torch import nn
 
 from shearletx_nb.attributions import attribute
+from shearletx_nb.authors_scoring import evaluate
 from shearletx_nb.classifiers import (Classifier, Normalise, SmoothClassifier, class_probabilities, folded,
                                       load_classifier, predictions, probabilities)
 from shearletx_nb.cli import main
 from shearletx_nb.core import generator
 from shearletx_nb.curves import pixel_curves
-from shearletx_nb.explainers import CartoonX, Explanation, PixelMask, ShearletX, WaveletX
+from shearletx_nb.explanation import Explanation
 from shearletx_nb.images import image_folder, load_image, sample_images
-from shearletx_nb.metrics import evaluate
+from shearletx_nb.mask_explainers import CartoonX, PixelMask, ShearletX, WaveletX
 from shearletx_nb.objective import FAST, Protocol
 from shearletx_nb.smooth_mask import SmoothMask
 from shearletx_nb.study import Grid, sweep
@@ -174,7 +175,7 @@ def calls(tmp:Path)->dict:
         "crop": (lambda: load_image(tmp/"whole.jpg", 8, crop=0), "crop=0"),
         "empty folder": (lambda: image_folder(tmp/"folder"), "no pictures in"),
         "sweep of nothing": (lambda: Grid([]), "no pictures"),
-        "sweep, n 0": (lambda: Grid(n=0), "number of pictures"),
+        "sweep, n 0": (lambda: Grid(n=0), "number of images"),
         "sweep, seed": (lambda: Grid(n=1, seeds=[-1]), "a seed"),
         "sweep, size": (lambda: Grid(n=1, size=0), "size is"),
         "sweep, option": (lambda: grid(PixelMask=dict(levels=3)), "method 'PixelMask': unknown option 'levels'"),
@@ -377,8 +378,8 @@ commands = {    # a command line, and words of the sentence
     "explain empty": "no such picture",
     "explain good.png --classifier resnot": "unknown classifier",
     "explain good.png --target 1000 --steps 1": "0 to 999",
-    "explain good.png --target -1 --steps 1": "0 to 999",
-    "explain good.png --target dog": "invalid int",
+    "explain good.png --target -1 --steps 1": "no class is called '-1'",
+    "explain good.png --target dog": "dog",
     "explain good.png --size 0": "at least 1",
     "explain good.png --size -5": "at least 1",
     "explain good.png --size 7": "too small",
@@ -392,14 +393,13 @@ commands = {    # a command line, and words of the sentence
     "explain good.png --format pkl": "invalid choice",
     "explain good.png --seed -1 --size 32 --method pixelmask --steps 1": "the seed",
     "explain good.png twin/good.png": "same name",
-    "explain": "required",
     "explain good.png --stepz 3": "unrecognized",
     "dance": "invalid choice",
     "": "required",
     "sweep gone": "no such picture",
     "sweep empty": "no pictures",
     "sweep good.png empty": "one folder",
-    "sweep good.png --n 0": "number of pictures",
+    "sweep good.png --n 0": "number of images",
     "sweep good.png --methods shearlety": "unknown kind",
     "sweep good.png --protocols PAPERS": "unknown protocol",
     "sweep good.png --classifiers resnot": "unknown classifier",

@@ -1,4 +1,4 @@
-"""What notebook 40 does not carry: PyCoShREM's numbers, large sizes, properties over many shapes."""
+"""What 41_edges does not carry: PyCoShREM's numbers, large sizes, properties over many shapes."""
 from pathlib import Path
 
 import numpy as np, pytest, torch
@@ -7,7 +7,8 @@ from skimage.feature import canny
 
 from shearletx_nb.core import generator
 from shearletx_nb.edges import CannyDetector, EdgeDetector, SobelDetector
-from shearletx_nb.images import disc, half_plane, sample_images
+from shearletx_nb.images import sample_images
+from shearletx_nb.scenes import disc, half_plane
 
 ORACLE = np.load(Path(__file__).parent/"data"/"edges_oracle.npz")
 
@@ -25,7 +26,8 @@ def test_pycoshrem(name, dtype):
     edges = torch.from_numpy(np.unpackbits(ORACLE[f"edges_{name}"])[:picture.size].reshape(picture.shape)).bool()[None]
     ours = EdgeDetector(side="pycoshrem")(torch.from_numpy(picture)[None, None].to(dtype)/255)
     wrong = (ours.measure[0].double()-theirs).abs() > 5e-4              # kept in half precision, 2**-11
-    assert wrong.double().mean() < (1e-9 if dtype == torch.float64 else 1e-2)   # in single precision a tie between directions may fall the other way
+    # in single precision a tie between directions may fall the other way
+    assert wrong.double().mean() < (1e-9 if dtype == torch.float64 else 1e-2)
     assert torch.corrcoef(torch.stack([ours.measure.double().flatten(), theirs.flatten()]))[0, 1] >= .999
     for a, b in ((ours.edges, edges), (edges, ours.edges)): assert (a & near(b)).sum() >= .999*a.sum()
 
@@ -36,18 +38,19 @@ def test_pycoshrem_angles(name):
     ours = EdgeDetector(side="pycoshrem")(torch.from_numpy(picture)[None, None].double()/255)
     both = (ours.edges[0, ::2, ::2]) & (theirs >= 0)
     apart = degrees_apart(ours.orientation[0, ::2, ::2], -theirs*torch.pi/180)[both]   # theirs: degrees, y up
-    assert apart.median() < 5                                           # both interpolate between directions 18 to 27 degrees apart, in different ways
+    assert apart.median() < 5   # both interpolate between directions 18 to 27 degrees apart, in different ways
 
 
 @pytest.mark.parametrize("name", ORACLE["names"])
 def test_placement_is_all_that_differs(name):
     x = torch.from_numpy(ORACLE[f"picture_{name}"])[None, None].double()/255
     right, left = EdgeDetector(polarity="negative"), EdgeDetector(polarity="negative", side="pycoshrem")
-    assert torch.equal(right(x).measure, left(x).measure)               # edges that brighten leftwards and upwards are placed alike
+    assert torch.equal(right(x).measure, left(x).measure)   # edges that brighten leftwards and upwards are placed alike
 
 
 @pytest.mark.parametrize("size", [128, 256, 512, 1024, (300, 201)])
-@pytest.mark.parametrize("scene", [disc, half_plane, lambda n: half_plane(n, 0.), lambda n: half_plane(n, torch.pi/2), lambda n: half_plane(n, torch.pi/4), lambda n: half_plane(n, 2.)],
+@pytest.mark.parametrize("scene", [disc, half_plane, lambda n: half_plane(n, 0.), lambda n: half_plane(n, torch.pi/2),
+                                   lambda n: half_plane(n, torch.pi/4), lambda n: half_plane(n, 2.)],
                          ids=["disc", "17deg", "upright", "flat", "diagonal", "115deg"])
 def test_known_answers(scene, size):
     s = scene(size)
@@ -60,16 +63,20 @@ def test_known_answers(scene, size):
 
 
 @settings(max_examples=25, deadline=None)
-@given(h=st.integers(16, 50), w=st.integers(16, 50), channels=st.sampled_from([1, 3]), dtype=st.sampled_from([torch.float32, torch.float64]), seed=st.integers(0, 99),
+@given(h=st.integers(16, 50), w=st.integers(16, 50), channels=st.sampled_from([1, 3]),
+       dtype=st.sampled_from([torch.float32, torch.float64]), seed=st.integers(0, 99),
        boundary=st.sampled_from(["periodic", "symmetric"]))
 def test_any_shape(h, w, channels, dtype, seed, boundary):
     x = torch.rand(3, channels, h, w, generator=generator(seed), dtype=dtype)
     detector = EdgeDetector(boundary=boundary)
     found = detector(x)
-    assert found.measure.shape == found.edges.shape == found.orientation.shape == (3, h, w) and found.measure.dtype == dtype
-    assert 0 <= found.measure.min() and found.measure.max() <= 1 and found.orientation.isfinite().all() and 0 <= found.orientation.min() and found.orientation.max() <= torch.pi
+    assert found.measure.shape == found.edges.shape == found.orientation.shape == (3, h, w)
+    assert found.measure.dtype == dtype
+    assert 0 <= found.measure.min() and found.measure.max() <= 1 and found.orientation.isfinite().all()
+    assert 0 <= found.orientation.min() and found.orientation.max() <= torch.pi
     one = detector(x[1:2])
-    assert torch.equal(one.measure[0], found.measure[1]) and torch.equal(one.edges[0], found.edges[1]) and torch.equal(one.orientation[0], found.orientation[1])
+    assert torch.equal(one.measure[0], found.measure[1]) and torch.equal(one.edges[0], found.edges[1])
+    assert torch.equal(one.orientation[0], found.orientation[1])
     assert torch.equal(detector(x.flip(0)).measure.flip(0), found.measure)
 
 
@@ -90,7 +97,8 @@ def test_sobel_and_canny_by_hand():
     y = torch.nn.functional.pad(luma(x)[:, None], [1]*4, mode="reflect")
     kernel = torch.tensor([[1., 2, 1], [0, 0, 0], [-1, -2, -1]], dtype=torch.float64)/4
     gy, gx = (torch.nn.functional.conv2d(y, k[None, None])[:, 0, 1:-1, 1:-1] for k in (-kernel, -kernel.T))
-    length, inner = torch.hypot(gx, gy)/2**.5, (slice(None), slice(1, -1), slice(1, -1))        # √2: the longest gradient is 1
+    # √2: the longest gradient is 1
+    length, inner = torch.hypot(gx, gy)/2**.5, (slice(None), slice(1, -1), slice(1, -1))
     for threshold in (.05, .1):
         found = SobelDetector(threshold)(x)
         torch.testing.assert_close(found.measure[inner], length, rtol=0, atol=1e-12)
@@ -112,9 +120,10 @@ def test_options_arrive():
     for change in changes: assert not EdgeDetector(**change)(x).measure.equal(plain.measure), change
     for change in (dict(threshold=.3), dict(thin=True)):
         other = EdgeDetector(**change)(x)
-        assert other.measure.equal(plain.measure) and not other.edges.equal(plain.edges) and (other.edges <= plain.edges).all()
+        assert other.measure.equal(plain.measure) and not other.edges.equal(plain.edges)
+        assert (other.edges <= plain.edges).all()
     assert EdgeDetector(threshold=.3)(x).edges.equal(plain.measure > .3)
-    said = EdgeDetector(wavelet_support=40/7, gaussian_support=2.)(x)                       # a seventh and a twentieth of 40
+    said = EdgeDetector(wavelet_support=40/7, gaussian_support=2.)(x)   # a seventh and a twentieth of 40
     assert said.measure.equal(plain.measure)
 
 

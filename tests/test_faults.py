@@ -10,7 +10,7 @@ from test_sweep import make_pictures, one_thread
 
 from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import Run, generator, read_manifest, sealed_json
-from shearletx_nb.explainers import Explanation, describe_representation
+from shearletx_nb.explanation import Explanation
 from shearletx_nb.representation import Pixels
 from shearletx_nb.reproduce import is_finished, read_profile
 from shearletx_nb.study import Grid, RowStore, collect_rows, read_plan, read_rows, rows_to_bytes, sweep, sweep_status
@@ -58,7 +58,7 @@ def content(why:Explanation)->tuple:
     "All that a file of an explanation holds, comparable."
     tensors = dict(x=why.x, mask=why.mask, target=why.target, probability=why.probability, finished=why.finished,
                    **why.history)
-    return why.method, why.settings, describe_representation(why.representation), {k: (v.dtype, v.tolist()) for k,
+    return why.method, why.settings, why.representation.to_dict(), {k: (v.dtype, v.tolist()) for k,
                                                                     v in tensors.items()}
 
 
@@ -301,7 +301,8 @@ def start(folder:Path, *arguments:str)->subprocess.Popen:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH")))),
            "CI": "true", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, env=env, text=True,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), # also where tests run in the background
+                               # also where tests run in the background
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                start_new_session=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n", process.stderr.read()

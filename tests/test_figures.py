@@ -1,20 +1,22 @@
-"""What notebook 50 does not carry: the statistics of the figures, against numbers that can be worked out by hand."""
+"""What 42, 43, 50 and 53 do not carry: the numbers behind the figures, against what can be worked out by hand."""
 from dataclasses import replace
 
 import numpy as np, pandas as pd, pytest, torch
 from torch import nn
 
 from shearletx_nb.core import generator
-from shearletx_nb.explainers import Explanation
-from shearletx_nb.figures import (better_or_worse, bootstrap_mean, explanation_row, mean_until, paired_difference,
-                                  probability_under_noise)
+from shearletx_nb.curves import mean_until
+from shearletx_nb.explanation import Explanation
+from shearletx_nb.metrics import probability_under_noise
 from shearletx_nb.representation import Pixels
+from shearletx_nb.statistics import Interval, bootstrap_mean, compare
+from shearletx_nb.study import scores_and_traits, with_shares
 
 
 @pytest.mark.parametrize("n, low, high", [(10, .2, .8), (40, .35, .65)])
 def test_bootstrap_interval_of_coins(n, low, high):
-    "Draws from as many zeros as ones are binomial: P(X ≤ 1) = 1.1 %, P(X ≤ 2) = 5.5 % of 10; 1.9, 4.0 % at 13, 14 of 40."
-    assert bootstrap_mean([0., 1.]*(n//2)) == pytest.approx((.5, low, high), abs=1e-12)
+    "Draws from as many zeros as ones are binomial: P(X ≤ 1) = 1.1 %, P(X ≤ 2) = 5.5 % of 10; 13, 14 of 40: 1.9, 4 %."
+    assert tuple(bootstrap_mean([0., 1.]*(n//2))) == pytest.approx((.5, low, high), abs=1e-12)
 
 
 def test_differences_are_paired():
@@ -22,15 +24,10 @@ def test_differences_are_paired():
     score = dict(A=.25, B=0.)
     rows = [dict(image=i, classifier=c, method=m, score=10.*i+score[m]) for i in range(9) for c in "ab" for m in score]
     rows = pd.DataFrame([*rows, dict(image=99, classifier="a", method="A", score=1e6)])
-    assert paired_difference(rows, "score", "A", "B") == (.25, .25, .25)
-    assert paired_difference(rows, "score", "B", "A") == (-.25, -.25, -.25)
-
-
-def test_directions():
-    for low, high, higher, lower in ((.1, .2, "better", "worse"), (-.2, -.1, "worse", "better"),
-                                     (-.1, .1, "not distinguishable", "not distinguishable")):
-        assert better_or_worse(((low+high)/2, low, high)) == better_or_worse(((low+high)/2, low, high), True) == higher
-        assert better_or_worse(((low+high)/2, low, high), False) == lower
+    for a, b, difference in (("A", "B", .25), ("B", "A", -.25)):
+        found = compare(rows, "score", a, b)
+        assert found.difference == Interval(difference, difference, difference) and found.n == 9
+        assert found.outcome == ("higher" if difference > 0 else "lower")
 
 
 @pytest.mark.parametrize("end", [.05, .3, .5, .77, 1.])
@@ -66,6 +63,7 @@ def test_facts_of_a_row():
     "Half of the mask: half of the norms, and a quarter of the variance."
     x = torch.rand(1, 1, 32, 32, generator=generator(2), dtype=torch.float64)
     half = torch.full_like(x, .5)
-    row = explanation_row(Explanation(x, half, torch.tensor([0]), x.var()[None], Pixels((32, 32)), model=Variance()))
-    assert (row["kept_l1"], row["spatial_l1"], row["finished"]) == (pytest.approx(.5), pytest.approx(.5), True)
-    assert row["retained_probability"] == pytest.approx(.25)
+    why = Explanation(x, half, torch.tensor([0]), x.var()[None], Pixels((32, 32)), model=Variance())
+    row = with_shares(pd.DataFrame(scores_and_traits(why))).iloc[0]
+    assert (row.kept_l1, row.spatial_l1) == (pytest.approx(.5), pytest.approx(.5))
+    assert row.retained_zero == row.capped_zero == pytest.approx(.25)

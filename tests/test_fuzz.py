@@ -8,7 +8,7 @@ from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator, relative_error
 from shearletx_nb.curves import check_shares, coefficient_curves
 from shearletx_nb.edges import EdgeDetector
-from shearletx_nb.explainers import CartoonX, PixelMask, ShearletX, WaveletX
+from shearletx_nb.mask_explainers import CartoonX, PixelMask, ShearletX, WaveletX
 from shearletx_nb.objective import AUTHORS_CODE, FAST, PAPER, SOUND, Protocol
 from shearletx_nb.representation import Pixels
 from shearletx_nb.shearlet import Shearlet

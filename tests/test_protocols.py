@@ -8,57 +8,71 @@ from dataclasses import asdict, fields
 
 import pytest, torch
 
+from shearletx_nb.authors_scoring import AUTHORS_SCORING, PAPER_SCORING, Scoring
 from shearletx_nb.classifiers import SmoothClassifier
-from shearletx_nb.curves import coefficient_curves, curves_of, mean_band, missing_parts, pixel_curves
+from shearletx_nb.curves import coefficient_curves, curves_of, missing_parts, pixel_curves
 from shearletx_nb.edges import CannyDetector, EdgeDetector, SobelDetector
-from shearletx_nb.explainers import CartoonX, PixelMask, ShearletX, WaveletX
-from shearletx_nb.metrics import AUTHORS_SCORING, PAPER_SCORING, Scoring, hallucination_score
-from shearletx_nb.objective import AUTHORS_CODE, FAST, PAPER, SOUND, Protocol, protocol_named
+from shearletx_nb.mask_explainers import CartoonX, PixelMask, ShearletX, WaveletX
+from shearletx_nb.metrics import hallucination_score
+from shearletx_nb.objective import AUTHORS_CODE, FAST, FIRM, PAPER, SOUND, Protocol, protocol_named
 from shearletx_nb.optimise import Plateau
 from shearletx_nb.smooth_mask import MaskGrid, SmoothMask, SmoothMaskOptions, blur_pyramid, gaussian_blur
+from shearletx_nb.statistics import bootstrap_mean, mean_band
 
 PAPER_BETAS = (.9, .999)     # torch's: "for the other Adam parameters we use the PyTorch default setting"
 
-# field: PAPER, AUTHORS_CODE, SOUND, FAST; then what the text says | what the script does | what ours do, and why
+# field: PAPER, AUTHORS_CODE, SOUND, FAST, FIRM; then what the text says | what the script does | what ours do, and why
 PROTOCOLS = dict(
-    fidelity=("probability", "squared", "probability", "probability",
-              "max E[Φ_c(...)] | minimises the mean of (1 - Φ_c)² | as the text"),
-    clamp=("none", "authors", "none", "none",
+    fidelity=("probability", "squared", "probability", "probability", "capped",
+              "max E[Φ_c(...)] | minimises the mean of (1 - Φ_c)² | FIRM: no surer than the picture"),
+    clamp=("none", "authors", "none", "none", "none",
            "no clamp in the objective | shearlets: the mixed coefficients, others: the image, to [0,1] | as the text"),
-    spatial=("l1", "grey", "l1", "l1",
+    spatial=("l1", "grey", "l1", "l1", "l1",
              "‖DSH⁻¹(m⊙DSH(x))‖₁ | mean of the grey explanation, clamped to [0,1] | as the text"),
-    statistics=("colour", "authors", "colour", "colour",
+    statistics=("colour", "authors", "colour", "colour", "colour",
                 "'mean of the image's shearlet coefficients' | shearlets: of the grey image's | as the text"),
-    pooled=("scale and shear", "scale and shear", "scale and shear", "scale and shear",
+    pooled=("scale and shear", "scale and shear", "scale and shear", "scale and shear", "scale and shear",
             "'adapted to each scale and shearing parameter', wavelets: 'to each scale' | the same | the same"),
-    noise=("uniform", "uniform", "uniform", "uniform",
+    noise=("uniform", "uniform", "uniform", "uniform", "uniform",
            "'sampled uniformly from [μ-σ, μ+σ]' | the same | the same"),
-    noise_channels=("shared", "authors", "shared", "shared",
+    noise_channels=("shared", "authors", "shared", "shared", "shared",
                     "not said; one mask serves all channels | shearlets: one field, wavelets: one each | as PAPER"),
-    antithetic=(True, False, True, True,
+    antithetic=(True, False, True, True, True,
                 "'a simple Monte Carlo average'; in a pair μ±v each is so distributed | independent | as PAPER"),
-    waveletx_lambda1=(1., 2., 1., 1.,
+    waveletx_lambda1=(1., 2., 1., 1., 1.,
                       "'λ₁=1 and λ₂=10 work well in practice' | 2 in the script of the scatter plots | as the text"),
-    noise_free=(0., 0., .5, .5,
+    noise_free=(0., 0., .5, .5, .5,
                 "every sample has noise | every sample | half have none: the class must be there without it, too"),
-    amplitude=("full", "full", "full", "full",
+    amplitude=("full", "full", "full", "full", "full",
                "[μ-σ, μ+σ] | the same | the same"),
-    canvas=("mean", "mean", "mean and zero", "mean or zero",
+    canvas=("mean", "mean", "mean and zero", "mean or zero", "mean or zero",
             "noise around μ | the same | without noise on black, too, where explanations are shown; FAST in turn"),
-    steps=(300, 300, 300, 160,
+    steps=(300, 300, 300, 160, 160,
            "'The mask is optimized for 300 steps' | 300 in the script | FAST: less work"),
-    samples=(16, 16, 16, 4,
+    samples=(16, 16, 16, 4, 4,
              "'a simple Monte Carlo average over 16 samples' | the same | FAST: 4, in 3 passes of the classifier"),
-    lr=(.1, .1, .1, .1,
+    lr=(.1, .1, .1, .1, .1,
         "'learning rate 10⁻¹' | the same | the same"),
-    betas=(PAPER_BETAS, PAPER_BETAS, PAPER_BETAS, (.9, .8),
+    betas=(PAPER_BETAS, PAPER_BETAS, PAPER_BETAS, (.9, .8), (.9, .8),
            "'the PyTorch default setting' | the same | FAST: a mask value soon forgets a large gradient"),
-    growth=(1., 1., 1., .4,
+    growth=(1., 1., 1., .4, .4,
             "Adam's whole step | the same | FAST: steps upwards are cut to 0.4, few samples make slips"),
-    settle=(0., 0., .2, .2,
+    settle=(0., 0., .2, .2, .2,
             "a constant rate | the same | the last fifth starts from the best mask, the rate falls to zero"),
-    prune=(0., 0., 0., .1,
+    prune=(0., 0., 0., .1, .1,
            "nothing is pruned | nothing | FAST: what is below one step's length, 0.1"),
+    penalty=(1., 1., 1., 1., 2.,
+             "λ₁ and λ₂ as they are | the same | FIRM: twice, since what is enough leaves room to shrink"),
+    necessity=(0., 0., 0., 0., 1.,
+               "nothing is taken out | nothing | FIRM: what is left must lose the class as surely as it must be kept"),
+    removals=(2, 2, 2, 2, 2,
+              "no part | no part | FIRM: two transformations of what is left per step"),
+    transformations=(0., 0., 0., 0., .5,
+                     "none | none | FIRM: half the strength at which photographs keep their class"),
+    mask_grid=("coefficients", "coefficients", "coefficients", "coefficients", "neighbourhoods",
+               "a mask value per coefficient | the same | FIRM: single coefficients are what one draws with"),
+    pursuit=(0, 0, 0, 0, 0,
+             "no head start | none | none: it is the adversary's (46_controls)"),
 )
 
 
@@ -69,10 +83,10 @@ def wrong(table:dict, column:int, found:dict)->dict:
             if name not in table or name not in found or found[name] != table[name][column]}
 
 
-@pytest.mark.parametrize("column, name", [(0, "PAPER"), (1, "AUTHORS_CODE"), (2, "SOUND"), (3, "FAST")])
+@pytest.mark.parametrize("column, name", [(0, "PAPER"), (1, "AUTHORS_CODE"), (2, "SOUND"), (3, "FAST"), (4, "FIRM")])
 def test_every_field_of_every_protocol(column, name):
     "What is imported by a name, and what is found by it."
-    for protocol in ((PAPER, AUTHORS_CODE, SOUND, FAST)[column], protocol_named(name)):
+    for protocol in ((PAPER, AUTHORS_CODE, SOUND, FAST, FIRM)[column], protocol_named(name)):
         assert not wrong(PROTOCOLS, column, {f.name: getattr(protocol, f.name) for f in fields(Protocol)})
 
 
@@ -116,7 +130,8 @@ SMOOTH = dict(
     max_blur=(20., "max_blur"), lr=(.01, "of its SGD"), momentum=(.9, "and dampening"), weight=(300., "regul_weight"),
     ramp=(None, "1.0035 at 800 steps"), reward=("contrastive", "the script's"), variant=("preserve", "its default"),
     jitter=("alternate", "every other step"), border=("zero", "beyond the border it sees zeros"),
-    frame=("margin", "it counts the area on its padded plane"), max_images_per_pass=(16, "ours: bounds the memory"))
+    frame=("margin", "it counts the area on its padded plane"), pursuit=(0, "ours: none"),
+    max_images_per_pass=(16, "ours: bounds the memory"))
 
 # the published script's contrast and threshold, and PyCoShREM's defaults
 EDGES = dict(
@@ -161,9 +176,10 @@ def test_explainers(explainer, lambda1, lambda2, shape):
 DEFAULTS = [
     (blur_pyramid, dict(levels=8, max_blur=20., border="zero")), (gaussian_blur, dict(border="zero")),
     (SmoothMask.__init__, dict(areas=(.1,), steps=800)), (missing_parts, dict(replaced="blur", blur=None)),
-    (coefficient_curves, dict(ties="magnitude", seed=0)), (mean_band, dict(level=.95, resamples=1000, seed=0)),
+    (coefficient_curves, dict(ties="magnitude", seed=0)), (mean_band, dict(seed=0, resamples=4000, level=.95)),
+    (bootstrap_mean, dict(seed=0, resamples=4000, level=.95)),
     (curves_of, dict(shares=20, kinds=("insertion", "deletion"), batch=16, progress=None)),
-    (hallucination_score, dict(image=None, detector=None, dilate=1, levels="clamp")),
+    (hallucination_score, dict(image=None, detector=None, dilate=1)),
     (pixel_curves, dict(x=None, model=None, target=None, method="", by=None, seed=0, replaced="blur", blur=None))]
 
 

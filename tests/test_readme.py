@@ -13,10 +13,13 @@ def test_papermill_with_other_parameters(tmp_path):
     "Another classifier, another number of pictures, another folder."
     line, = re.findall(r"^papermill nbs/experiments/.*$", (root/"README.md").read_text(encoding="utf-8"), re.MULTILINE)
     (tmp_path/"my_pictures").mkdir()
-    for name, x in zip("abc", sample_images(192, 3).images): torchvision.utils.save_image(x, tmp_path/"my_pictures"/f"{name}.png")
+    for name, x in zip("abc", sample_images(192, 3).images):
+        torchvision.utils.save_image(x, tmp_path/"my_pictures"/f"{name}.png")
     program, notebook, *arguments = shlex.split(line)
-    subprocess.run([Path(sys.executable).parent/program, root/notebook, *arguments, "--no-progress-bar"], cwd=tmp_path, check=True, capture_output=True, env={**os.environ, "CI": "true"})
-    outputs = "\n".join(o.get("text", "") + o.get("data", {}).get("text/plain", "") for c in nbformat.read(tmp_path/"out.ipynb", 4).cells for o in c.get("outputs", []))
+    subprocess.run([Path(sys.executable).parent/program, root/notebook, *arguments, "--no-progress-bar"], cwd=tmp_path,
+                   check=True, capture_output=True, env={**os.environ, "CI": "true"})
+    outputs = "\n".join(o.get("text", "") + o.get("data", {}).get("text/plain", "")
+                        for c in nbformat.read(tmp_path/"out.ipynb", 4).cells for o in c.get("outputs", []))
     assert "2 photographs: a.png, b.png" in outputs or "2 photographs: b.png, a.png" in outputs
     assert re.search(r"mobilenet_v2 +ShearletX +2\b", outputs)
     assert "efficientnet" not in outputs and "c.png" not in outputs

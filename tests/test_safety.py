@@ -6,7 +6,7 @@ import nbformat, numpy as np, pytest, torch, torchvision
 
 from shearletx_nb import classifiers
 from shearletx_nb.classifiers import PackagedWeights, file_from_wheel, load_classifier
-from shearletx_nb.explainers import Explanation
+from shearletx_nb.explanation import Explanation
 
 root = Path(__file__).parents[1]
 

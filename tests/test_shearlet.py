@@ -21,9 +21,10 @@ def inner(a, b): return (a.double()*b.double()).sum(dim=(-2, -1)).item()
 
 @pytest.mark.parametrize("shape", SIZES, ids=str)
 def test_reconstruction_and_adjoint(shape):
-    "To 1e-12 in float64 and 1e-5 in float32; the coefficients are made and used band by band, so that 512x512 stays small."
+    "To 1e-12 in float64 and 1e-5 in float32; coefficients are made and used band by band, so that 512x512 stays small."
     T, noise = Shearlet(shape), generator(0)
-    assert T.system.directional_filter == "dmaxflat4" and T.system.scaling_filter == 9       # the paper's filters at all of these sizes
+    # the paper's filters at all of these sizes
+    assert T.system.directional_filter == "dmaxflat4" and T.system.scaling_filter == 9
     x, y = torch.rand(2, *shape, generator=noise, dtype=torch.float64)
     assert relative_error(T.synthesise_bands(T.analyse_bands(x.float())), x.float()) < 1e-5
     T.double()
@@ -39,15 +40,20 @@ def test_reconstruction_and_adjoint(shape):
 
 
 class PlainTwin:
-    "The transform as it is usually written: whole complex spectra, zero frequency in the middle, shifts around every FFT."
+    "The transform as usually written: whole complex spectra, zero frequency in the middle, shifts around every FFT."
     def __init__(self, system, dtype=torch.complex128):
         psi = np.fft.fftshift(full_spectrum(system.filters, system.shape[1]), axes=(-2, -1))
         self.psi = torch.tensor(psi).to(dtype)
         self.weights = self.psi.abs().square().sum(dim=0)
-    def fourier(self, x, f): return torch.fft.fftshift(f(torch.fft.ifftshift(x, dim=(-2, -1)), dim=(-2, -1)), dim=(-2, -1))
-    def analyse(self, x): return self.fourier(self.fourier(x, torch.fft.fft2)[..., None, :, :]*self.psi.conj(), torch.fft.ifft2).real
-    def synthesise(self, c): return self.fourier((self.fourier(c, torch.fft.fft2)*self.psi).sum(dim=-3)/self.weights, torch.fft.ifft2).real
-    def adjoint(self, y): return self.fourier((self.fourier(y, torch.fft.fft2)/self.weights)[..., None, :, :]*self.psi.conj(), torch.fft.ifft2).real
+    def fourier(self, x, f):
+        return torch.fft.fftshift(f(torch.fft.ifftshift(x, dim=(-2, -1)), dim=(-2, -1)), dim=(-2, -1))
+    def analyse(self, x):
+        return self.fourier(self.fourier(x, torch.fft.fft2)[..., None, :, :]*self.psi.conj(), torch.fft.ifft2).real
+    def synthesise(self, c):
+        return self.fourier((self.fourier(c, torch.fft.fft2)*self.psi).sum(dim=-3)/self.weights, torch.fft.ifft2).real
+    def adjoint(self, y):
+        return self.fourier((self.fourier(y, torch.fft.fft2)/self.weights)[..., None, :, :]*self.psi.conj(),
+                            torch.fft.ifft2).real
 
 @pytest.mark.parametrize("shape", [(256, 256), (185, 240)], ids=str)
 def test_plain_twin(shape):
@@ -72,7 +78,8 @@ def test_any_size(H, W, n_scales, full):
         with pytest.raises(ValueError, match="too small"): Shearlet((H, W), n_scales+1, full=full)
     T = quiet_shearlet((H, W), n_scales, full=full, dtype=torch.float64)
     whole, half = full_spectrum(T.system.filters, W), T.system.filters
-    assert np.allclose(whole, np.roll(np.flip(whole, axis=(1, 2)), 1, axis=(1, 2)), rtol=0, atol=1e-12)             # symmetric, so real in space
+    # symmetric, so real in space
+    assert np.allclose(whole, np.roll(np.flip(whole, axis=(1, 2)), 1, axis=(1, 2)), rtol=0, atol=1e-12)
     assert T.system.frame_bounds[0] > .01*T.system.frame_bounds[1] and half.shape[-1] == W//2+1
     x = torch.rand(H, W, generator=generator(3), dtype=torch.float64)
     assert relative_error(T.synthesise(T.analyse(x)), x) < 1e-12
@@ -83,7 +90,8 @@ def test_batch_independence_and_dtype():
     T, x = Shearlet((185, 186)), torch.rand(3, 2, 185, 186, generator=generator(4))
     c = T.analyse(x)
     assert c.dtype == torch.float32 and T.synthesise(c).dtype == torch.float32
-    for i in range(3): assert relative_error(T.analyse(x[i, 1]), c[i, 1]) < 1e-6         # MKL may take another path for another batch: an ulp or so
+    # MKL may take another path for another batch: an ulp or so
+    for i in range(3): assert relative_error(T.analyse(x[i, 1]), c[i, 1]) < 1e-6
     assert relative_error(T.synthesise(c[1:2]), T.synthesise(c)[1:2]) < 1e-6
 
 

@@ -1,14 +1,17 @@
-"""The shearlet system and transform against numbers that others computed: the golden figures in tests/data, and the package pyshearlab_mind, run as a black box.
+"""The shearlet system and transform against numbers that others computed: the golden figures in tests/data, and the
+package pyshearlab_mind, run as a black box.
 
 Where the oracle itself is off, the test says by how much and why:
-- Odd sizes. Its band-pass filters sit one pixel beside the middle, so its filters are ours times a phase: cone 1 is moved up by a row, cone 2 left by a column,
-  and its coefficients the other way. Moduli, weights and RMS are the same.
-- Small sizes. It shears on a fine grid of (n-1)s+1 columns instead of ns. Where a sheared filter is longer than the picture is wide, what leaves on one side comes back s-1 fine columns off.
-  A slow twin with that period reproduces the oracle's numbers to 1e-10, and the same twin with the period ns reproduces ours.
+- Odd sizes. Its band-pass filters sit one pixel beside the middle, so its filters are ours times a phase: cone 1 is
+  moved up by a row, cone 2 left by a column, and its coefficients the other way. Moduli, weights and RMS are the same.
+- Small sizes. It shears on a fine grid of (n-1)s+1 columns instead of ns. Where a sheared filter is longer than the
+  picture is wide, what leaves on one side comes back s-1 fine columns off. A slow twin with that period reproduces the
+  oracle's numbers to 1e-10, and the same twin with the period ns reproduces ours.
 Even-length fallback filters (and shear level 0) make it crash: there is nothing to compare."""
-import contextlib, functools, io, pathlib, warnings
+import contextlib, functools, io, pathlib
 
 import numpy as np, pytest, torch
+from test_shearlet import quiet_shearlet
 
 from shearletx_nb.shearlet import Shearlet
 from shearletx_nb.shearlet_filters import bandpass, cascade, filter_taps, full_spectrum, shearlet_filters
@@ -26,11 +29,6 @@ def picture(rows, columns):
     y, x = np.arange(rows)[:, None]/rows, np.arange(columns)/columns
     return .2 + .3*x + .15*np.sin(9*np.pi*(x+2*y))*(y > .5) + .35*((x-.45)**2 + (y-.55)**2 < .09)
 
-def quiet_shearlet(*args, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")             # about fallback filters, tested for themselves
-        return Shearlet(*args, **options)
-
 
 @pytest.mark.parametrize("name", ["shearlab_256x256_s4", "shearlab_192x192_s3"])
 def test_golden(name):
@@ -46,7 +44,9 @@ def test_golden(name):
     assert error(x[::step, ::step], g["image"]) < 1e-15
     c = T.analyse(torch.tensor(x)).numpy()
     assert error(c[:, ::step, ::step], g["coeffs_sampled"]) < F64
-    for ours, key in ((np.abs(c).sum(axis=(1, 2)), "coeff_l1"), (c.mean(axis=(1, 2)), "coeff_mean"), (c.std(axis=(1, 2)), "coeff_std")): assert error(ours, g[key]) < F64
+    for ours, key in ((np.abs(c).sum(axis=(1, 2)), "coeff_l1"), (c.mean(axis=(1, 2)), "coeff_mean"),
+                      (c.std(axis=(1, 2)), "coeff_std")):
+        assert error(ours, g[key]) < F64
     single = T.float().analyse(torch.tensor(x).float()).numpy()
     assert error(single[:, ::step, ::step], g["coeffs_sampled"]) < F32
 
@@ -67,9 +67,12 @@ def pixel_off(index, n):
     return np.stack([(np.ones((n, n)), up, left)[cone] for cone in index[:, 0]])
 
 
-CASES = [(256, 4), (256, 4, None, True), (256, 2), (192, 3), (250, 4), (201, 3), (111, 2), (100, 2), (128, 1),     # the paper's filters
-         (256, 3, (2, 1, 1)), (200, 2, (1, 2)), (130, 2, (1, 2), True),                                              # other shear levels
-         (150, 3), (151, 3), (128, 3), (72, 2), (75, 1)]                                                              # the oracle's fallback filters
+CASES = [# the paper's filters
+         (256, 4), (256, 4, None, True), (256, 2), (192, 3), (250, 4), (201, 3), (111, 2), (100, 2), (128, 1),
+         # other shear levels
+         (256, 3, (2, 1, 1)), (200, 2, (1, 2)), (130, 2, (1, 2), True),
+         # the oracle's fallback filters
+         (150, 3), (151, 3), (128, 3), (72, 2), (75, 1)]
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_system_and_transform(case):
@@ -77,18 +80,21 @@ def test_system_and_transform(case):
     sl, theirs, psi, said = oracle(n, n_scales, levels, full)
     T = quiet_shearlet((n, n), n_scales, levels, full, dtype=torch.float64)
     S = T.system
-    assert ("configuration" in said) == (S.directional_filter != "dmaxflat4") and S.scaling_filter == 9         # fallbacks at the same sizes
+    # fallbacks at the same sizes
+    assert ("configuration" in said) == (S.directional_filter != "dmaxflat4") and S.scaling_filter == 9
     assert S.index.tolist() == theirs["shearletIdxs"].tolist()
     off = pixel_off(S.index, n)
     assert error(centred(S.filters, n)*off, psi) < F64
     assert error(centred(S.frame_weights, n), theirs["dualFrameWeights"]) < F64
     assert error(S.rms, theirs["RMS"]) < F64
     x = picture(n, n)
-    moved = lambda c: np.stack([np.roll(band, 1, axis=cone-1) if n % 2 and cone else band for band, cone in zip(c, S.index[:, 0])])
+    moved = lambda c: np.stack([np.roll(band, 1, axis=cone-1) if n % 2 and cone else band
+                                for band, cone in zip(c, S.index[:, 0])])
     c, c_theirs = T.analyse(torch.tensor(x)), np.moveaxis(np.real(sl.SLsheardec2D(x, theirs)), -1, 0)
     assert error(moved(c.numpy()), c_theirs) < F64
     assert error(T.synthesise(c).numpy(), np.real(sl.SLshearrec2D(np.moveaxis(c_theirs, 0, -1), theirs))) < F64
-    assert error(moved(T.adjoint(torch.tensor(x)).numpy()), np.moveaxis(np.real(sl.SLshearrecadjoint2D(x, theirs)), -1, 0)) < F64
+    adjoint = np.moveaxis(np.real(sl.SLshearrecadjoint2D(x, theirs)), -1, 0)
+    assert error(moved(T.adjoint(torch.tensor(x)).numpy()), adjoint) < F64
     single = T.float().analyse(torch.tensor(x).float()).numpy()
     assert error(moved(single), c_theirs) < F32
 
@@ -127,17 +133,20 @@ def test_small_sizes_where_the_oracle_wraps(n, n_scales):
     S = quiet_shearlet((n, n), n_scales).system
     assert ("configuration" in said) == (S.directional_filter != "dmaxflat4") and S.scaling_filter == 9
     ours, off = centred(S.filters, n), pixel_off(S.index, n)
-    assert error(twin_filters(S, lambda n, s: n*s), ours[:-1]) < 1e-12                                  # ours: the fine grid has exactly s columns a column
-    assert error(twin_filters(S, lambda n, s: (n-1)*s+1)*off[:-1], psi[:-1]) < F64                      # the oracle's grid, and nothing else, makes the difference
+    # ours: the fine grid has exactly s columns per column
+    assert error(twin_filters(S, lambda n, s: n*s), ours[:-1]) < 1e-12
+    # the oracle's grid, and nothing else, makes the difference
+    assert error(twin_filters(S, lambda n, s: (n-1)*s+1)*off[:-1], psi[:-1]) < F64
     assert error(ours[-1], psi[-1]) < F64
     assert error(S.rms, theirs["RMS"]) < F64
-    assert error(ours*off, psi) < 5e-7 and error(centred(S.frame_weights, n), theirs["dualFrameWeights"]) < 5e-7         # as small as the filters' tails: 2e-7 at 57, 1e-10 at 64
+    # as small as the filters' tails: 2e-7 at 57, 1e-10 at 64
+    assert error(ours*off, psi) < 5e-7 and error(centred(S.frame_weights, n), theirs["dualFrameWeights"]) < 5e-7
 
 
 def test_sizes_that_the_oracle_cannot_do():
-    "224 with 4 scales: the paper's filters fit, whatever the oracle's size check thinks; the same spectra at another sampling."
+    "224 with 4 scales: the paper's filters fit, whatever the oracle's check thinks; the same spectra at another size."
     S = shearlet_filters((224, 224))
     assert len(S) == 49 and S.directional_filter == "dmaxflat4" and S.scaling_filter == 9
-    common = np.s_[:, ::7, ::7], np.s_[:, ::8, ::8]                                                       # multiples of 2 pi/32 lie on both grids
+    common = np.s_[:, ::7, ::7], np.s_[:, ::8, ::8]   # multiples of 2 pi/32 lie on both grids
     a, b = full_spectrum(S.filters, 224)[common[0]], full_spectrum(shearlet_filters((256, 256)).filters, 256)[common[1]]
     assert error(a, b) < 1e-13

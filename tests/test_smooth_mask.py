@@ -1,6 +1,6 @@
-"""The search for a smooth mask once more, one picture and one area at a time, from the formulas of notebook 31 alone.
+"""The search for a smooth mask once more, one picture and area at a time, from the formulas of 32_smooth_mask alone.
 
-Notebook 31 tests its parts; TorchRay, where it is installed, the defaults. Here every option is changed by itself.
+32_smooth_mask tests its parts; TorchRay, where it is installed, the defaults. Here every option is changed by itself.
 """
 import math
 

@@ -1,14 +1,14 @@
-"A sweep that is killed at random moments, robbed of its disk, its pictures and its files gives the rows of an undisturbed one, bit for bit."
+"A sweep that is killed, robbed of its disk, pictures and files gives the rows of an undisturbed one, bit for bit."
 import contextlib, errno, json, os, random, shutil, signal, struct, subprocess, sys, time, warnings
 from pathlib import Path
 
-import numpy as np, psutil, pyarrow as pa, pytest, torch
+import numpy as np, psutil, pyarrow as pa, pyarrow.parquet as pq, pytest, torch
 from PIL import Image
 
 from shearletx_nb import study as module
 from shearletx_nb.classifiers import SmoothClassifier
 from shearletx_nb.core import generator
-from shearletx_nb.explainers import Explanation
+from shearletx_nb.explanation import Explanation
 from shearletx_nb.study import Grid, RowStore, collect_rows, read_rows, rows_to_bytes, sweep, sweep_status
 
 root = Path(__file__).parents[1]
@@ -19,7 +19,8 @@ def make_pictures(folder:Path, n:int)->Path:
     folder.mkdir()
     for i in range(n):
         coarse = torch.rand(1, 3, 8, 8, generator=generator(6, i))
-        pixels = (255*torch.nn.functional.interpolate(coarse, size=(64, 64), mode="bicubic").clamp(0, 1)).byte()[0].movedim(0, -1).numpy()
+        fine = torch.nn.functional.interpolate(coarse, size=(64, 64), mode="bicubic").clamp(0, 1)
+        pixels = (255*fine).byte()[0].movedim(0, -1).numpy()
         Image.fromarray(np.ascontiguousarray(pixels)).save(folder/f"{i}.png")
     return folder
 
@@ -31,11 +32,17 @@ def small_grid(pictures:Path, steps:int=12)->Grid:
     return Grid(pictures, methods, dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
 
 
+def with_tests()->dict[str, str]:
+    "The environment of a process that imports this package and these tests."
+    path = os.pathsep.join(filter(None, (str(root), str(root/"tests"), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path}
+
+
 def start(pictures:Path, out:Path, scheduler:str|None=None, within:list[str]=())->subprocess.Popen:
     "The sweep in a process of its own, perhaps on a machine of its own."
-    code = f"from test_sweep import *\nsweep(small_grid(Path({str(pictures)!r})), Path({str(out)!r}), workers=2, threads=1, scheduler={scheduler!r}, progress=False)"
-    path = os.pathsep.join(filter(None, (str(root), str(root/"tests"), os.environ.get("PYTHONPATH"))))
-    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    code = (f"from test_sweep import *\nsweep(small_grid(Path({str(pictures)!r})), Path({str(out)!r}), workers=2, "
+            f"threads=1, scheduler={scheduler!r}, progress=False)")
+    env = {**with_tests(), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([*within, sys.executable, "-c", code], env=env, text=True,
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -80,7 +87,8 @@ def undisturbed(tmp_path_factory)->tuple[Path, bytes, dict]:
 def files(out:Path)->dict[str, bytes]: return {p.name: p.read_bytes() for p in (out/"rows").iterdir()}
 
 
-def same(out:Path, undisturbed)->bool: return (out/"rows.parquet").read_bytes() == undisturbed[1] and files(out) == undisturbed[2]
+def same(out:Path, undisturbed)->bool:
+    return (out/"rows.parquet").read_bytes() == undisturbed[1] and files(out) == undisturbed[2]
 
 
 def test_killed_workers_and_killed_sweeps(undisturbed, tmp_path):
@@ -93,7 +101,8 @@ def test_killed_workers_and_killed_sweeps(undisturbed, tmp_path):
         time.sleep(draw.uniform(0, .05))
         if kind == "worker": kill_worker(process, draw)
         else:
-            with pytest.raises(ValueError, match=f"another study is running in .* [(]process {process.pid} on "): sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
+            with pytest.raises(ValueError, match=f"another study is running in .* [(]process {process.pid} on "):
+                sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
             process.kill(); process.wait()
             process = start(undisturbed[0], out)
     assert process.wait(900) == 0, process.stderr.read()
@@ -103,10 +112,12 @@ def test_killed_workers_and_killed_sweeps(undisturbed, tmp_path):
 def start_cluster(folder:Path)->tuple[list[subprocess.Popen], str]:
     "A Dask scheduler and two workers, as one starts them by hand."
     file = folder/f"scheduler{time.monotonic_ns()}.json"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), str(root/"tests"), os.environ.get("PYTHONPATH"))))}
-    def run(*arguments): return subprocess.Popen([sys.executable, "-m", "dask", *arguments], env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def run(*arguments):
+        return subprocess.Popen([sys.executable, "-m", "dask", *arguments], env=with_tests(), cwd=folder,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     scheduler = run("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
-    workers = run("worker", "--scheduler-file", str(file), "--nworkers", "2", "--nthreads", "1", "--no-dashboard", "--death-timeout", "300")
+    workers = run("worker", "--scheduler-file", str(file), "--nworkers", "2", "--nthreads", "1", "--no-dashboard",
+                  "--death-timeout", "300")
     end = time.monotonic()+300
     while not file.is_file() and time.monotonic() < end: time.sleep(.02)
     return [scheduler, workers], json.loads(file.read_text())["address"]
@@ -217,10 +228,12 @@ def test_full_disk(undisturbed, tmp_path, monkeypatch):
     out = tmp_path/"out"
     with one_thread():
         monkeypatch.setattr(Path, "write_bytes", almost_full)
-        with pytest.raises(OSError, match="is full; every task that was finished is safe") as raised: sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
+        with pytest.raises(OSError, match="is full; every task that was finished is safe") as raised:
+            sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
         assert raised.value.errno == errno.ENOSPC
         monkeypatch.undo()
-        assert n_rows(out) == 10-2 and not list((out/"rows").glob(".*"))                 # the owner's note and the plan took two; no half file is left
+        # the owner's note and the plan took two; no half file is left
+        assert n_rows(out) == 10-2 and not list((out/"rows").glob(".*"))
         assert sweep_status(out)["done"] == n_rows(out)
         sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
     assert same(out, undisturbed)
@@ -251,7 +264,8 @@ def test_failures_are_tried_again_when_asked(undisturbed, tmp_path, monkeypatch)
     "A task that failed stays failed, until `retry_failed`; each try is three tries."
     tries, evaluate = [], module.evaluate
     def fails(why): tries.append(1); raise MemoryError("too large")
-    grid = Grid([undisturbed[0]/"0.png"], dict(PixelMask=dict(steps=1, samples=2)), dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
+    grid = Grid([undisturbed[0]/"0.png"], dict(PixelMask=dict(steps=1, samples=2)),
+                dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
     monkeypatch.setattr(module, "evaluate", fails)
     for expected in (3, 3):
         assert sweep(grid, tmp_path, workers=0, progress=False).error.tolist() == ["MemoryError: too large"]
@@ -266,17 +280,28 @@ def test_damaged_files_are_set_aside(undisturbed, tmp_path):
     with one_thread():
         sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
         paths = sorted((out/"rows").iterdir())
-        for path, damage in zip(paths, (lambda b: b[:len(b)//2], lambda b: b"", lambda b: b[:500]+bytes(50)+b[550:], lambda b: b[:-1])): path.write_bytes(damage(path.read_bytes()))
-        assert sweep_status(out)["missing"] == 4 and len(list((out/"rows").iterdir())) == len(paths)     # asking changes nothing
+        for path, damage in zip(paths, (lambda b: b[:len(b)//2], lambda b: b"", lambda b: b[:500]+bytes(50)+b[550:],
+                                        lambda b: b[:-1])):
+            path.write_bytes(damage(path.read_bytes()))
+        # asking changes nothing
+        assert sweep_status(out)["missing"] == 4 and len(list((out/"rows").iterdir())) == len(paths)
         sweep(small_grid(undisturbed[0]), out, workers=0, progress=False)
     assert sorted(p.name for p in (out/"damaged").iterdir()) == [p.name for p in paths[:4]]
     assert same(out, undisturbed)
 
 
-def test_one_flipped_bit_is_noticed(tmp_path):
+def rows_of_the_first_release(table:pa.Table)->bytes:
+    "A file with checksums of its pages and none of the rows, as 0.1.0 wrote it."
+    pq.write_table(table, sink := pa.BufferOutputStream(), use_dictionary=False, write_statistics=False,
+                   store_schema=False, write_page_checksum=True)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("written", (rows_to_bytes, rows_of_the_first_release), ids=("now", "0.1.0"))
+def test_one_flipped_bit_is_noticed(written, tmp_path):
     "In the bytes of a number, where every bit pattern is a number and only a checksum can tell."
     score, path = .1234567890123456, tmp_path/"rows.parquet"
-    content = rows_to_bytes(pa.Table.from_pylist([dict(score=score, error=None)]))
+    content = written(pa.Table.from_pylist([dict(score=score, error=None)]))
     start = content.index(struct.pack("<d", score))
     path.write_bytes(content)
     assert read_rows(path).to_pylist() == [dict(score=score, error=None)]
@@ -289,7 +314,8 @@ def test_one_flipped_bit_is_noticed(tmp_path):
 
 def test_explanations_are_kept(undisturbed, tmp_path):
     "Asked for later, they are computed for rows that are there already; the rows stay the same."
-    grid = Grid([undisturbed[0]/"0.png"], dict(SmoothMask=dict(steps=2, areas=(.1, .3))), dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
+    grid = Grid([undisturbed[0]/"0.png"], dict(SmoothMask=dict(steps=2, areas=(.1, .3))),
+                dict(smooth=SmoothClassifier(dtype=torch.float32)), size=64)
     sweep(grid, tmp_path, workers=0, progress=False)
     before = files(tmp_path)
     sweep(grid, tmp_path, workers=0, progress=False, keep=True)

@@ -1,7 +1,8 @@
 """Wavelet against PyWavelets, an independent implementation in C: wavelet x levels x mode x size x dtype.
 
-All five mode names (zero, symmetric, reflect, periodic, periodization) mean the same in both, for even and odd sides, as long as every level
-finds sides no shorter than the filter, which `Wavelet` demands. Below that, pytorch_wavelets' `periodization` deviates and its `reflect` fails.
+All five mode names (zero, symmetric, reflect, periodic, periodization) mean the same in both, for even and odd sides,
+as long as every level finds sides no shorter than the filter, which `Wavelet` demands. Below that, pytorch_wavelets'
+`periodization` deviates and its `reflect` fails.
 """
 import itertools
 import warnings
@@ -28,10 +29,12 @@ def picture(shape, dtype=torch.float64, lead=(2,), seed=0):
 def oracle(x, wavelet, levels, mode):
     "pywt.wavedec2 in our order: low-pass, then horizontal, vertical, diagonal from coarse to fine, flat."
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)    # "all coefficients will experience boundary effects": we allow that
+        # "all coefficients will experience boundary effects": we allow that
+        warnings.simplefilter("ignore", UserWarning)
         low, *details = pywt.wavedec2(x.numpy(), wavelet, mode=mode, level=levels, axes=(-2, -1))
     bands = [low, *itertools.chain.from_iterable(details)]
-    return torch.from_numpy(np.concatenate([b.reshape(*x.shape[:-2], -1) for b in bands], axis=-1)), [b.shape[-2:] for b in bands]
+    whole = np.concatenate([b.reshape(*x.shape[:-2], -1) for b in bands], axis=-1)
+    return torch.from_numpy(whole), [b.shape[-2:] for b in bands]
 
 
 def inverse_oracle(T, c, wavelet, mode):
@@ -47,7 +50,8 @@ def test_agrees_with_pywavelets(wavelet, mode):
     for shape in SIZES:
         for levels in range(1, min(4, max_levels(shape, pywt.Wavelet(wavelet).dec_len, mode))+1):
             T = Wavelet(shape, wavelet, levels, mode)
-            for dtype, rtol in ((torch.float64, 1e-13), (torch.float32, 1e-6)):     # a few hundred terms a coefficient: 10 to 500 units in the last place
+            # a few hundred terms per coefficient: 10 to 500 units in the last place
+            for dtype, rtol in ((torch.float64, 1e-13), (torch.float32, 1e-6)):
                 x = picture(shape, dtype)
                 c, shapes = oracle(x.double(), wavelet, levels, mode)
                 where = f"{wavelet} {mode} {shape} {levels} levels {dtype}"
@@ -56,7 +60,8 @@ def test_agrees_with_pywavelets(wavelet, mode):
                 assert ours.dtype == dtype
                 assert relative_error(ours, c) < rtol, where
                 noise = torch.randn(c.shape, generator=generator(1), dtype=torch.float64)
-                assert relative_error(T.synthesise(noise.to(dtype)), inverse_oracle(T, noise, wavelet, mode)) < rtol, where
+                assert relative_error(T.synthesise(noise.to(dtype)),
+                                      inverse_oracle(T, noise, wavelet, mode)) < rtol, where
 
 
 @pytest.mark.parametrize("mode", wavelet_modes())
@@ -73,7 +78,8 @@ def test_every_discrete_wavelet(wavelet):
     L = pywt.Wavelet(wavelet).dec_len
     shape = max(L, 16), max(L, 16)+5
     with warnings.catch_warnings():
-        if wavelet == "dmey": warnings.simplefilter("ignore", UserWarning)      # ours: its filters reconstruct to 2e-3 only
+        # ours: its filters reconstruct to 2e-3 only
+        if wavelet == "dmey": warnings.simplefilter("ignore", UserWarning)
         T = Wavelet(shape, wavelet, 1).double()
     x = picture(shape)
     c, _ = oracle(x, wavelet, 1, "zero")
@@ -86,12 +92,14 @@ def test_the_most_levels_work_and_one_more_is_refused(mode):
     for wavelet, shape in itertools.product(("haar", "db3", "db8"), ((64, 64), (33, 50))):
         most = max_levels(shape, pywt.Wavelet(wavelet).dec_len, mode)
         x = picture(shape)
-        assert relative_error(Wavelet(shape, wavelet, most, mode).double().analyse(x), oracle(x, wavelet, most, mode)[0]) < 1e-12
+        assert relative_error(Wavelet(shape, wavelet, most, mode).double().analyse(x),
+                              oracle(x, wavelet, most, mode)[0]) < 1e-12
         with pytest.raises(ValueError, match=f"from 1 to {most} are possible"): Wavelet(shape, wavelet, most+1, mode)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.integers(2, 70), st.integers(2, 70), st.sampled_from(["haar", "db2", "db3", "coif1", "rbio3.1"]), st.integers(1, 6), st.sampled_from(wavelet_modes()))
+@given(st.integers(2, 70), st.integers(2, 70), st.sampled_from(["haar", "db2", "db3", "coif1", "rbio3.1"]),
+       st.integers(1, 6), st.sampled_from(wavelet_modes()))
 def test_any_size(h, w, wavelet, levels, mode):
     most = max_levels((h, w), pywt.Wavelet(wavelet).dec_len, mode)
     if levels > most:
@@ -100,7 +108,8 @@ def test_any_size(h, w, wavelet, levels, mode):
     x = picture((h, w))
     T = Wavelet((h, w), wavelet, levels, mode).double()
     assert relative_error(T.analyse(x), oracle(x, wavelet, levels, mode)[0]) < 1e-12
-    check_laws(T, x, rtol=1e-11 if wavelet.startswith(("coif", "rbio")) else 1e-12)      # boundary levels of the tabulated filters add up
+    # boundary levels of the tabulated filters add up
+    check_laws(T, x, rtol=1e-11 if wavelet.startswith(("coif", "rbio")) else 1e-12)
 
 
 def test_adjoint_is_the_transposed_matrix():
