@@ -14,7 +14,7 @@ copyright = settings["DEFAULT"]["copyright"]
 
 extensions = ["myst_nb", "sphinx.ext.mathjax", "sphinx-mathjax-offline", "pages", "cells", "links"]
 root_doc = "README"
-include_patterns = ["*.md", "nbs/*.ipynb", "nbs/experiments/*.ipynb", "docs/*.md", "docs/api/*.md"]
+include_patterns = ["*.md", "nbs/*.ipynb", "nbs/experiments/*.ipynb", "docs/*.md", "docs/api/*.md", "runs/*.md"]
 exclude_patterns = [".venv", "**/.ipynb_checkpoints"]
 
 nb_execution_mode = "off"               # pages show what was committed
