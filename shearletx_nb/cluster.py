@@ -11,7 +11,7 @@ import contextlib, itertools, logging, signal, socket, threading
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import resource_tracker
 
-import dask
+import dask, torch
 from dask.system import CPU_COUNT
 from distributed import Client, Future, LocalCluster, as_completed, get_worker
 from distributed.comm.addressing import get_address_host_port
@@ -27,8 +27,8 @@ def worker_count(memory_gb:float=3.)->int: # memory that one worker may need
 
 # %% ../nbs/52_cluster.ipynb #9ecbb4ab
 def worker_threads(workers:int)->int:
-    "Threads per worker, so that all together are no more than the cores."
-    return max(1, CPU_COUNT//max(1, workers))
+    "Threads per worker: all together no more than the cores, each no more than torch has here (`OMP_NUM_THREADS`)."
+    return max(1, min(CPU_COUNT//max(1, workers), torch.get_num_threads()))
 
 # %% ../nbs/52_cluster.ipynb #9565af46
 def worker_settings(threads:int)->dict: # for dask.config.set
