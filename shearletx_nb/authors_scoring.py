@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .classifiers import probabilities
+from .core import check_fields, one_of
 from .edges import EdgeDetector, EdgeMap, grey_levels
 from .explanation import Explanation, divided_by_maximum
 from .metrics import (check_dilate, check_explanation, cp_score, edge_sets, exponential_entropy,
@@ -44,14 +45,11 @@ class Scoring:
     canvas:str="zero"              # on which the classifier sees the explanation; "max", "mean", "dataset"
 
     def __post_init__(self):
-        allowed = dict(probability=("target", "largest"), information=("extent", "entropy"),
-                       smooth_product=("once", "twice"), smooth_divisor=("own", "l1_pixel"),
-                       means=("own", "cp_l1_pixel"), divide=("nothing", "maximum"),
-                       levels=("clamp", "int8"), canvas=("zero", "max", "mean", "dataset"))
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"Scoring: {name}={getattr(self, name)!r}; "
-                                 f"one of {', '.join(map(repr, values))} is needed")
+        words = dict(probability=("target", "largest"), information=("extent", "entropy"),
+                     smooth_product=("once", "twice"), smooth_divisor=("own", "l1_pixel"),
+                     means=("own", "cp_l1_pixel"), divide=("nothing", "maximum"),
+                     levels=("clamp", "int8"), canvas=("zero", "max", "mean", "dataset"))
+        check_fields(self, {name: (one_of, *known) for name, known in words.items()})
         check_dilate(self.dilate)
         if self.divide == "maximum" and self.canvas != "zero":
             raise ValueError(f"Scoring: an explanation divided by its maximum lies on the canvas 'zero', "
