@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMENTS', 'APPENDIX', 'SENTENCES', 'OURS', 'FIELDS',
-           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'verdict_if', 'both', 'Claim', 'said_by', 'is_missing',
-           'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table', 'read_findings', 'ledger',
-           'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text', 'readme_table',
-           'replace_between', 'summary_text', 'pages', 'stale_pages', 'update_pages', 'claims_text']
+           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'verdict_if', 'both', 'same_everywhere', 'conclusions_stay',
+           'Claim', 'said_by', 'is_missing', 'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table',
+           'read_findings', 'ledger', 'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page',
+           'time_text', 'readme_table', 'replace_between', 'summary_text', 'pages', 'stale_pages', 'update_pages',
+           'claims_text']
 
 # %% ../nbs/51_claims.ipynb #6b1127ce
 import json, re, textwrap
@@ -74,6 +75,28 @@ def both(*findings:Finding)->Finding:
     decisive = min(findings, key=lambda f: ("does not hold", "not tested", "undecided", "holds").index(f.verdict))
     detail = "; ".join(f.detail for f in findings if f.detail)
     return replace(decisive, detail=detail, n=min((f.n for f in findings if f.n), default=0))
+
+# %% ../nbs/51_claims.ipynb #5ad40397
+def same_everywhere(tests:pd.DataFrame)->Finding: # of compare_all
+    "Whether comparisons that are decided for one classifier come out the same for all."
+    kinds = tests.groupby(["a", "b", "column"]).outcome.agg(set)[lambda k: k.map({"undecided"}.__ne__)]
+    same, opposite = (kinds.map(len) == 1).sum(), kinds.map({"higher", "lower"}.issubset).sum()
+    words = f"{same} of {len(kinds)} comparisons alike"
+    return verdict_if(False if opposite else 0 < same == len(kinds) or None, words, f"{words}, {opposite} opposite")
+
+# %% ../nbs/51_claims.ipynb #9a6f9599
+def conclusions_stay(side:pd.DataFrame,   # above, below or undecided: a line per world, a column per conclusion
+                     factor:pd.DataFrame, # likewise, the number that lies on that side
+                     reference:str,       # the world in which conclusions are looked for
+                     worlds:Iterable[str],# those in which they should stay
+                    )->Finding:
+    "Whether conclusions that are clear in one world stay in others."
+    known = side.loc[reference][side.loc[reference] != "undecided"]
+    there = {(w, c): side.loc[w, c] for w in worlds for c in known.index}
+    turned = [k for k, s in there.items() if s not in (known[k[1]], "undecided")]
+    open_, words = [*there.values()].count("undecided"), [f"{w}: {c}, factor {factor.loc[w, c]:.2g}" for w, c in turned]
+    return verdict_if(not turned and (None if open_ else True),
+                      f"{len(turned)} turn round, {open_} open of {len(there)}", "; ".join(words) or "none turns round")
 
 # %% ../nbs/51_claims.ipynb #d1ff2070
 @dataclass(frozen=True)

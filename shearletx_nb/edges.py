@@ -17,6 +17,7 @@ from skimage.feature import canny
 from skimage.filters import gaussian, sobel_h, sobel_v
 from torch import Tensor
 
+from .core import check_fields, one_of, real_number
 from .images import check_images, to_grey
 
 # %% ../nbs/41_edges.ipynb #a5ca53f4
@@ -179,23 +180,19 @@ def grey_levels(x:Tensor,         # (B,C,H,W) in [0,1]
 # %% ../nbs/41_edges.ipynb #93b76fcd
 def _check_options(d:"EdgeDetector")->None:
     "Refuse options that make no detector, and say what would."
-    words = dict(polarity=("both", "positive", "negative"), side=("dark", "pycoshrem"),
-                 boundary=("periodic", "symmetric"), grey=("luma", "int8"))
-    for name, known in words.items():
-        if getattr(d, name) not in known:
-            raise ValueError(f"{name}={getattr(d, name)!r}: one of {', '.join(map(repr, known))} is needed")
-    if d.contrast < 0:
-        raise ValueError(f"contrast={d.contrast}: "
-                         "a difference of brightness, not negative, is needed (3/255 is three grey levels)")
-    if not 0 <= d.threshold < 1: raise ValueError(f"threshold={d.threshold}: a number in [0,1) is needed")
-    if not 0 <= d.alpha <= 1: raise ValueError(f"alpha={d.alpha}: a number in [0,1] is needed")
-    if d.shear_level not in range(2, 7):
-        raise ValueError(f"shear_level={d.shear_level}: a whole number, at least 2 and at most 6, is needed")
-    if d.scales_per_octave < 1 or d.scales_per_octave != int(d.scales_per_octave):
-        raise ValueError(f"scales_per_octave={d.scales_per_octave}: a positive whole number is needed")
-    for name in ("wavelet_support", "gaussian_support"):
-        if getattr(d, name) is not None and getattr(d, name) <= 0:
-            raise ValueError(f"{name}={getattr(d, name)}: a positive length in pixels, or None, is needed")
+    check_fields(d, {
+        "polarity": (one_of, "both", "positive", "negative"), "side": (one_of, "dark", "pycoshrem"),
+        "boundary": (one_of, "periodic", "symmetric"), "grey": (one_of, "luma", "int8"),
+        "contrast": (real_number, "a difference of brightness, not negative (3/255: three grey levels),",
+                     lambda v: 0 <= v < math.inf),
+        "threshold": (real_number, "a number in [0,1)", lambda v: 0 <= v < 1),
+        "alpha": (real_number, "a number in [0,1]", lambda v: 0 <= v <= 1),
+        "shear_level": (real_number, "a whole number, at least 2 and at most 6,", lambda v: v in range(2, 7)),
+        "scales_per_octave": (real_number, "a positive whole number", lambda v: 1 <= v < math.inf and v == int(v)),
+        "octaves offset": (real_number, "a number of octaves", math.isfinite)})
+    supports = {name: (real_number, "a positive length in pixels, or None,", lambda v: 0 < v < math.inf)
+                for name in ("wavelet_support", "gaussian_support") if getattr(d, name) is not None}
+    check_fields(d, supports)
     scales, lag = round(d.octaves*d.scales_per_octave), round(d.offset*d.scales_per_octave)
     if not 0 <= lag < scales:
         raise ValueError(f"{d.octaves} octaves with offset {d.offset}: "

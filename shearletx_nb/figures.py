@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['method_colours', 'shaded_colours', 'use_theme', 'map_for_display', 'retained_title', 'picture_title', 'legend_names',
-           'as_shown', 'draw', 'picture_path', 'save_picture', 'gallery', 'curves_figure', 'dots_and_mean']
+           'as_shown', 'draw', 'picture_path', 'save_picture', 'gallery', 'edge_picture', 'edge_gallery',
+           'curves_figure', 'dots_and_mean', 'log_scatter', 'ratio_figure', 'lead_figure']
 
 # %% ../nbs/54_figures.ipynb #f0ee5954
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 import torch
 from PIL import Image
 from torch import Tensor
@@ -22,6 +24,7 @@ from .core import Run, atomic_path
 from .curves import share_columns
 from .explanation import Explanation
 from .images import class_names
+from .metrics import edge_sets
 from .show import display_image
 from .statistics import bootstrap_mean, mean_band
 from .study import AttributionMap, Grid, kept_explanations
@@ -128,6 +131,37 @@ def gallery(rows:pd.DataFrame,          # of a study, one row per explanation
     if title: figure.suptitle(title, fontsize=8)
     return figure
 
+# %% ../nbs/54_figures.ipynb #a51d7c25
+def edge_picture(edges:Tensor,      # (1,H,W) boolean
+                 artificial:Tensor, # (1,H,W) boolean, or a single one
+                )->Tensor:          # (1,3,H,W)
+    "Edges in green, artificial ones in red, on white."
+    green, red = (torch.tensor(mpl.colors.to_rgb(c))[:, None, None] for c in ("#009E73", "#D5001E"))
+    return torch.where(artificial, red, torch.where(edges, green, torch.ones(3, 1, 1)))[None]
+
+# %% ../nbs/54_figures.ipynb #f2ec060d
+def edge_gallery(rows:pd.DataFrame,      # of artifact_facts, and hallucination_mean: the score on mean grey
+                 grid:Grid, store:str|Path|Sequence[str|Path], methods:Sequence[str]):
+    "Pictures and explanations, and below them their edges with the hallucination score (HS)."
+    keys = list(rows.groupby(["image", "classifier"], sort=False))
+    figure, axes = plt.subplots(2*len(keys), len(methods)+1, figsize=(7.2, 3.3*len(keys)), squeeze=False,
+                                layout="constrained")
+    for top, bottom, (_, group) in zip(axes[::2], axes[1::2], keys):
+        found = dict(zip(group.method, kept_explanations(group, grid, store)))
+        own = group.set_index("method", drop=False)
+        for a, b, name in zip(top[1:], bottom[1:], methods):
+            why, row = found[name], own.loc[name]
+            edges = edge_sets(why.image, why.x)
+            draw(a, as_shown(why), retained_title(row))
+            draw(b, edge_picture(edges["explanation"], edges["artificial"]),
+                 f"HS {row.hallucination_score:.2g}, on grey {row.hallucination_mean:.2g}\n"
+                 f"{100*row.artificial_share:.0f} % of its edges")
+        draw(top[0], why.x, picture_title(row))
+        draw(bottom[0], edge_picture(edges["image"], torch.tensor(False)),
+             f"edges of the picture\n{row.edges_image} pixels")
+    for ax in axes.flat: ax.set_xticks([]); ax.set_yticks([]); ax.spines[:].set_visible(True)
+    return figure
+
 # %% ../nbs/54_figures.ipynb #be346a56
 def curves_figure(rows:pd.DataFrame, shares:Tensor,
                   style:dict[str, dict], # method -> how its line looks
@@ -165,3 +199,47 @@ def dots_and_mean(ax, rows:pd.DataFrame, x:str, by:str, # columns: a number, and
         ax.errorbar(mean, place, xerr=[[mean-low], [high-mean]], fmt="D", ms=4, color="#D55E00", lw=1.4)
     ax.set_yticks(range(len(groups)), [f"{name} (n = {len(group)})" for name, group in groups])
     ax.set_ylim(len(groups)-.5, -.5)
+
+# %% ../nbs/54_figures.ipynb #7f4ed59e
+def log_scatter(ax, rows:pd.DataFrame, x:str, y:str, # columns: scores that are not negative
+                hue:str, style:str,                  # columns: what colours and marks stand for
+                palette:dict, markers:dict)->None:
+    "One point per row and one large mark per group on logarithmic axes; zeros lie below all others."
+    floor = rows[[x, y]].where(lambda v: v > 0).fillna(1).min()/2
+    means = rows.groupby([hue, style], sort=False, as_index=False)[[x, y]].mean()
+    for data, look in ((rows, dict(s=12, alpha=.65, lw=0)), (means, dict(s=75, ec="k", lw=.8, zorder=3))):
+        sns.scatterplot(data.assign(**data[[x, y]].clip(lower=floor, axis=1)), x=x, y=y, hue=hue, style=style,
+                        palette=palette, markers=markers, legend=False, ax=ax, **look)
+    if (rows[y] <= 0).any(): ax.axhspan(floor[y]/1.3, floor[y]*1.3, color=".9", lw=0, zorder=0)
+    ax.set(xscale="log", yscale="log"); ax.minorticks_off()
+
+# %% ../nbs/54_figures.ipynb #99170808
+def ratio_figure(effects:pd.DataFrame,    # difference, method, score; ratio, low and high
+                 differences:Sequence[str], # the lines, from top to bottom
+                 scores:dict[str, str],   # the panels: score -> its title
+                 title:str, limit:float=30.):
+    "Ratios with their intervals on logarithmic axes that end at a limit, where larger ones stand."
+    ends = effects.melt(["difference", "method", "score"])
+    grid = sns.catplot(ends.assign(ratio=ends.value.clip(1/limit, limit)), kind="point", x="ratio", y="difference",
+                       hue="method", col="score", order=differences, dodge=.55, col_order=[*scores],
+                       palette=method_colours(), estimator="median", errorbar=("pi", 100), linestyle="none",
+                       markersize=2.5, err_kws=dict(linewidth=1.1), height=.29*len(differences), aspect=.22)
+    grid.set(xscale="log", xlim=(1/1.2/limit, 1.2*limit), xticks=[.1, 1, 10], ylabel="").refline(x=1, lw=.7)
+    for ax, label in zip(grid.axes[0], scores.values()): ax.set_title(label); ax.grid(axis="y", color="0.92", lw=3)
+    grid.figure.suptitle(title, y=1.03)
+    return grid.figure
+
+# %% ../nbs/54_figures.ipynb #42542a3e
+def lead_figure(factor:pd.DataFrame,  # a line per world, a column per conclusion; NaN: nothing to compare
+                side:pd.DataFrame,    # likewise: undecided, or not
+                title:str,
+                apart:int=0):         # lines at the bottom that are set apart
+    "By which factor one method leads another, as a heat map, bold where that is decided."
+    figure, ax = plt.subplots(figsize=(7.4, .26*len(factor)+2), layout="constrained")
+    sns.heatmap(np.log10(factor.clip(.1, 10)), annot=factor, fmt=".3g", cmap="PuOr", vmin=-1.6, vmax=1.6, cbar=False,
+                ax=ax, annot_kws=dict(fontsize=7, color="k"), xticklabels=[c.replace(", ", "\n") for c in factor])
+    for word, s in zip(ax.texts, side.to_numpy()[factor.notna()]): word.set_weight(400 if s == "undecided" else 700)
+    ax.set(xlabel="", ylabel=""); ax.xaxis.tick_top(); ax.tick_params(length=0); plt.xticks(rotation=90)
+    if apart: ax.axhline(len(factor)-apart, color="w", lw=4)
+    figure.suptitle(title, fontsize=8)
+    return figure

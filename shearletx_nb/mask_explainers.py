@@ -8,13 +8,12 @@ __all__ = ['MaskExplainer', 'ShearletX', 'WaveletX', 'CartoonX', 'PixelMask']
 # %% ../nbs/31_mask_explainers.ipynb #7152846e
 import math
 from dataclasses import asdict, replace
-from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
 from .classifiers import Against, check_target, load_classifier, probabilities
-from .core import check_names, whole_number
+from .core import check_fields, check_names, real_number, whole_number
 from .explanation import Explanation
 from .images import check_images
 from .objective import PAPER, Protocol, noise_signs, protocol_named
@@ -50,11 +49,9 @@ class MaskExplainer:
 
     def _check(self)->None:
         "Refuse numbers that would fail later."
-        for name in ("lambda1", "lambda2"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= value < math.inf):
-                raise ValueError(f"{name}={value!r}: a number that is not negative is needed")
-        whole_number("max_samples_per_pass", self.max_samples_per_pass, 1)
+        check_fields(self, {
+            "lambda1 lambda2": (real_number, "a number that is not negative", lambda v: 0 <= v < math.inf),
+            "max_samples_per_pass": (whole_number, 1)})
         noise_signs(self.protocol)                                         # refuses numbers that make no pairs
 
     def _lambda1(self)->float: return type(self).lambda1

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .classifiers import check_target, frozen, load_classifier, logits_for, probabilities
-from .core import check_names, generator, progress_bar
+from .core import (check_fields, check_names, generator, one_of, progress_bar, real_number,
+                               whole_number)
 from .explanation import Explanation
 from .images import check_images
 from .representation import Pixels
@@ -192,15 +193,12 @@ class SmoothMaskOptions:
 # %% ../nbs/32_smooth_mask.ipynb #d1ae8e9c
 def check_options(options:SmoothMaskOptions)->None:
     "Refuse unknown words and senseless numbers."
-    words = dict(reward="contrastive simple", variant="preserve delete", jitter="alternate random none",
-                 border="zero normalised", frame="margin image")
-    for name, allowed in words.items():
-        if getattr(options, name) not in allowed.split():
-            raise ValueError(f"{name}={getattr(options, name)!r}: one of {', '.join(allowed.split())} is needed")
-    for name, least in dict(steps=1, spacing=1, levels=2, pursuit=0, max_images_per_pass=1).items():
-        if getattr(options, name) < least:
-            raise ValueError(f"{name}={getattr(options, name)}: at least {least} is needed")
-    if not options.sigma > 0: raise ValueError(f"sigma={options.sigma}: a positive width in pixels is needed")
+    check_fields(options, {
+        "reward": (one_of, "contrastive", "simple"), "variant": (one_of, "preserve", "delete"),
+        "jitter": (one_of, "alternate", "random", "none"), "border": (one_of, "zero", "normalised"),
+        "frame": (one_of, "margin", "image"), "levels": (whole_number, 2), "pursuit": (whole_number, 0),
+        "steps spacing max_images_per_pass": (whole_number, 1),
+        "sigma": (real_number, "a positive width in pixels", lambda v: 0 < v < math.inf)})
 
 # %% ../nbs/32_smooth_mask.ipynb #502c48f7
 def flip_schedule(steps:int,    # how many

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['FEWEST', 'Interval', 'as_sample', 'resampled', 'bootstrap_mean', 'mean_band', 'as_pairs', 'bootstrap_ratio',
            'geometric_ratio', 'rank_correlation', 'outcome', 'Comparison', 'MissingRows', 'pairs_of', 'compare', 'holm',
-           'compare_all', 'comparisons', 'pick', 'summary', 'on_front']
+           'compare_all', 'comparisons', 'pick', 'summary', 'switched', 'ratio_on_shared', 'share_of_opposite',
+           'on_front']
 
 # %% ../nbs/50_statistics.ipynb #84e0e577
 from collections.abc import Callable, Iterable, Sequence
@@ -272,6 +273,29 @@ def summary(rows:pd.DataFrame, columns:Sequence[str], by:Sequence[str]=("classif
         values = {k: w for c in columns for k, w in cell(group, c).items()}
         return dict(zip(by, key), n=group.image.nunique() if "image" in rows else len(group), **values)
     return pd.DataFrame([line(key, group) for key, group in rows.groupby(list(by), sort=False)])
+
+# %% ../nbs/50_statistics.ipynb #cb5ed4a0
+def switched(rows:pd.DataFrame, column:str, # that says which choice was made
+             value:str,                     # the choice that is switched on
+             reference:str,
+             by:str="method")->pd.DataFrame:
+    "Rows of one choice; those of the reference where a method has none of that choice."
+    changed = rows[rows[column] == value]
+    return pd.concat([changed, rows[(rows[column] == reference) & ~rows[by].isin(changed[by])]])
+
+# %% ../nbs/50_statistics.ipynb #8ab18042
+def ratio_on_shared(u:pd.Series, v:pd.Series, # scores by picture
+                    seed:int=0)->Interval:
+    "mean(u)/mean(v) over the pictures that both have."
+    return bootstrap_ratio(*pd.concat([u, v], axis=1, join="inner").to_numpy().T, seed)
+
+# %% ../nbs/50_statistics.ipynb #52de3dc3
+def share_of_opposite(differences:np.ndarray, # (n,S): per picture, one column per score
+                      k:int, seed:int=0, draws:int=4000)->np.ndarray: # (S,)
+    "How often the mean of k pictures, drawn at random, has another sign than the mean of all."
+    d = np.asarray(differences, dtype=float)
+    drawn = np.random.default_rng(seed).choice(d, (draws, k)).mean(axis=1)
+    return (np.sign(drawn) != np.sign(d.mean(axis=0))).mean(axis=0)
 
 # %% ../nbs/50_statistics.ipynb #455d3cea
 def on_front(cost:Iterable[float], loss:Iterable[float])->np.ndarray: # (n,) boolean, in the order given

@@ -1,9 +1,10 @@
-"The README's commands for experiments, run as a reader would run them."
-import os, re, shlex, subprocess, sys
+"The README's names, and its commands for experiments, run as a reader would run them."
+import ast, os, re, shlex, subprocess, sys
 from pathlib import Path
 
 import nbformat, torchvision
 
+from shearletx_nb import all as everything
 from shearletx_nb.images import sample_images
 
 root = Path(__file__).parents[1]
@@ -23,3 +24,19 @@ def test_papermill_with_other_parameters(tmp_path):
     assert "2 photographs: a.png, b.png" in outputs or "2 photographs: b.png, a.png" in outputs
     assert re.search(r"mobilenet_v2 +ShearletX +2\b", outputs)
     assert "efficientnet" not in outputs and "c.png" not in outputs
+
+
+def names(source:str)->set[str]:
+    "What a piece of code uses and does not make."
+    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    return {n.id for n in found if isinstance(n.ctx, ast.Load)} - {n.id for n in found if isinstance(n.ctx, ast.Store)}
+
+
+def test_one_import_is_enough():
+    "What the README's code uses, and the classes, protocols and functions that it speaks of, are in shearletx_nb.all."
+    text, chosen = (root/"README.md").read_text(encoding="utf-8"), {*everything.__all__}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks and not set().union(*map(names, blocks)) - chosen
+    ours = {name.removeprefix(f"{module}.") for module, own in everything.d["syms"].items() for name in own}
+    spoken = {*re.findall(r"`([A-Z]\w+|\w+(?=\())", text)} & (ours | {"PAPER", "AUTHORS_CODE", "SOUND", "FAST", "FIRM"})
+    assert len(spoken) > 10 and not spoken - chosen
