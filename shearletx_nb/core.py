@@ -6,7 +6,7 @@
 __all__ = ['relative_error', 'test_near', 'whole_number', 'real_number', 'one_of', 'check_fields', 'check_names', 'find_moved',
            'generator', 'progress_bar', 'atomic_path', 'keep_freed_memory', 'digest', 'sealed_json', 'read_sealed',
            'commit_of', 'processor_name', 'environment', 'same_work', 'names_itself', 'read_manifest', 'with_defaults',
-           'Run']
+           'earlier_work', 'Run']
 
 # %% ../nbs/00_core.ipynb #0e0f4592
 import contextlib, ctypes, errno, hashlib, importlib, importlib.metadata, inspect, json, operator, os, platform
@@ -273,6 +273,24 @@ def _is_plain(value)->bool:
     if isinstance(value, dict): return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
     return value is None or isinstance(value, (str, int, float, bool))
 
+# %% ../nbs/00_core.ipynb #5028eaa5
+def earlier_work(out:Path, parameters:dict,
+                 plain:dict, # the parameters as a manifest says them
+                )->dict:     # its manifest; empty where there is none
+    "What an earlier part of the same work left in a folder, if its tables are as they were; those of other work go."
+    rows, manifest = out/"rows.csv", out/"manifest.json"
+    if not manifest.is_file():
+        if not rows.is_file(): return {}
+        raise ValueError(f"{rows} has no manifest.json beside it that says how it was made: move or delete it")
+    old = read_manifest(manifest)
+    tables = {out/Path(file).name: known for file, known in old.get("sha256", {}).items()}
+    same = same_work(with_defaults(old["parameters"], parameters), plain)
+    for table in {rows, *tables}:
+        if not (same or names_itself(table)): table.unlink(missing_ok=True)
+        if table.is_file() and digest(table) not in tables.get(table, [digest(table)]):
+            raise ValueError(f"{table} is damaged or was edited: restore it, or delete it to compute it again")
+    return old if same else {}
+
 # %% ../nbs/00_core.ipynb #cdf6c384
 class Run:
     "The folder of one experiment: figures, rows and the manifest of how they came to be."
@@ -281,12 +299,14 @@ class Run:
                  out:str|Path|None=None,    # its folder; None: a temporary one, as in tests
                  **parameters,              # everything that was chosen: profile, seed, sizes, ...
                 ):
-        self.name, self.started, self.before, self.files, self.sha256 = name, time.time(), 0., [], {}
+        self.name, self.started, self.files = name, time.time(), []
         self.facts = {}                     # what else the manifest will say, such as digests of the data
         self.out = Path(out) if out else Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.out.mkdir(parents=True, exist_ok=True)
         self.manifest, self.parameters = self.out/"manifest.json", json.loads(json.dumps(parameters, default=_plain))
-        self._take_over(parameters)
+        old = earlier_work(self.out, parameters, self.parameters)
+        self.before = round(old.get("seconds_before", 0.) + (old.get("seconds") or 0.), 1)
+        self.sha256 = old.get("sha256", {})
         self._write()
 
     @classmethod
@@ -296,23 +316,6 @@ class Run:
         plain = {k: v for k, v in notebook.items() if k[0] != "_" and k not in local and _is_plain(v)}
         plain |= {k: Path(plain[k]).name for k in ("folder", "kept", "photographs") if plain.get(k)}     # no paths
         return cls(name, notebook.get("out"), **plain, **facts)
-
-    def _take_over(self, parameters:dict)->None:
-        "Keep the tables of an earlier part of the same work, if they are as they were, and drop those of other work."
-        rows = self.out/"rows.csv"
-        if not self.manifest.is_file():
-            if not rows.is_file(): return
-            raise ValueError(f"{rows} has no manifest.json beside it that says how it was made: move or delete it")
-        old = read_manifest(self.manifest)
-        tables = {self.out/Path(file).name: known for file, known in old.get("sha256", {}).items()}
-        same = same_work(with_defaults(old["parameters"], parameters), self.parameters)
-        for table in {rows, *tables}:
-            if not (same or names_itself(table)): table.unlink(missing_ok=True)
-            if table.is_file() and digest(table) not in tables.get(table, [digest(table)]):
-                raise ValueError(f"{table} is damaged or was edited: restore it, or delete it to compute it again")
-        if not same: return
-        self.before = round(old.get("seconds_before", 0.) + (old["seconds"] or 0.), 1)
-        self.sha256 = old.get("sha256", {})
 
     def _write(self, seconds:float|None=None, **facts)->dict:
         "Write manifest.json; without seconds, that of a run that is under way."

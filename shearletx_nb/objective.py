@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PROTOCOL_CHECKS', 'PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'FIRM', 'Protocol', 'check_together', 'protocol_named',
-           'spelled_out', 'SamplePlan', 'noise_signs', 'sample_plan', 'LinearMixing', 'JointMixing', 'fidelity_term',
-           'fidelity', 'spatial_penalty', 'Terms', 'Objective']
+           'spelled_out', 'SamplePlan', 'noise_signs', 'sample_plan', 'LinearMixing', 'JointMixing', 'noise_statistics',
+           'mixing_of', 'fidelity_term', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
 
 # %% ../nbs/21_objective.ipynb #3cea8126
 import math
@@ -255,6 +255,25 @@ class JointMixing:
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
     def explanation(self, F:Tensor)->Tensor: return F[:, -self.C:]
 
+# %% ../nbs/21_objective.ipynb #57635eeb
+def noise_statistics(T:Representation,
+                     x:Tensor,          # (P,C,H,W)
+                     c:Tensor,          # (P,C,*coefficient_shape) their coefficients
+                     protocol:Protocol, # spelled out
+                    )->tuple[Tensor, Tensor]: # as of band_statistics
+    "Mean and spread of the noise in every band; on a random canvas, the mean is that of a white picture."
+    mean, std = band_statistics(T, T.analyse(to_grey(x)) if protocol.statistics == "grey" else c, protocol.pooled)
+    if protocol.canvas != "random": return mean, std
+    return band_statistics(T, T.analyse(torch.ones_like(x[:, :1])), protocol.pooled)[0], std
+
+# %% ../nbs/21_objective.ipynb #54738b98
+def mixing_of(protocol:Protocol, # spelled out
+              T:Representation, x:Tensor, c:Tensor, mean:Tensor, std:Tensor)->LinearMixing|JointMixing:
+    "The cheaper mixing where the protocol allows it."
+    clamped = protocol.clamp == "coefficients"
+    if not clamped and protocol.noise_channels == "shared": return LinearMixing(T, x, c, mean, std)
+    return JointMixing(T, c, mean, std, clamped, protocol.noise_channels == "separate")
+
 # %% ../nbs/21_objective.ipynb #ea320375
 def fidelity_term(p:Tensor,           # class probabilities
                   kind:str="probability",
@@ -332,21 +351,11 @@ class Objective:
         self.lambda1, self.lambda2 = (protocol.penalty*value for value in penalties)
         noise_signs(self.protocol)                                         # refuses numbers that make no pairs
         c = T.analyse(x)
-        measured = T.analyse(to_grey(x)) if self.protocol.statistics == "grey" else c
-        self.mean, self.std = band_statistics(T, measured, self.protocol.pooled)
-        if self.protocol.canvas == "random":
-            self.mean = band_statistics(T, T.analyse(torch.ones_like(x[:, :1])), self.protocol.pooled)[0]
-        self.mixing = self._mixing(c)
+        self.mean, self.std = noise_statistics(T, x, c, self.protocol)
+        self.mixing = mixing_of(self.protocol, T, x, c, self.mean, self.std)
         if self.protocol.fidelity == "capped":
             p = torch.cat([class_probabilities(model, logits_for(model, image[None], "the picture")) for image in x])
             self.probability = p.gather(1, target[:, None])[:, 0].detach()
-
-    def _mixing(self, c:Tensor)->LinearMixing|JointMixing:
-        "The cheaper mixing where the protocol allows it."
-        pr = self.protocol
-        if pr.clamp != "coefficients" and pr.noise_channels == "shared":
-            return LinearMixing(self.T, self.x, c, self.mean, self.std)
-        return JointMixing(self.T, c, self.mean, self.std, pr.clamp == "coefficients", pr.noise_channels == "separate")
 
     def plan(self, step:int)->SamplePlan:
         "The samples of a step."

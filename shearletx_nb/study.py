@@ -812,10 +812,12 @@ def known_rows(path:Path, cells:list[dict])->dict[str, pa.Table]: # by name of t
     rows = pd.read_csv(path)
     if "key" not in rows: rows = adopt_rows(rows, cells)
     own = {"task", *set().union(*cells)} - {"rows"}
-    wanted = {cell["rows"] for cell in cells}
+    rows = rows[rows.key.isin({cell["rows"] for cell in cells})]
     columns = [c for c in rows.columns if c not in own]
-    return {name: pa.Table.from_pandas(part[columns], preserve_index=False)
-            for name, part in rows[rows.key.isin(wanted)].groupby("key", sort=False)}
+    told = rows[[c for c in rows.columns if c in own]].astype(str).replace({"method": {r" [0-9.]+ %$": ""}}, regex=True)
+    cell = told.apply(tuple, axis=1)                                         # as a text: which cell a row belongs to
+    return {name: pa.Table.from_pandas(part.loc[cell[part.index] == cell[part.index[0]], columns], preserve_index=False)
+            for name, part in rows.groupby("key", sort=False)}               # cells that share rows have them each
 
 # %% ../nbs/53_study.ipynb #c67cd0a6
 def adopt_rows(rows:pd.DataFrame, # of release 0.1.0: image, classifier, method and scores
