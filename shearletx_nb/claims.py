@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMENTS', 'APPENDIX', 'SENTENCES', 'OURS', 'FIELDS',
-           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'verdict_if', 'both', 'same_everywhere', 'conclusions_stay',
-           'Claim', 'said_by', 'is_missing', 'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table',
-           'read_findings', 'ledger', 'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page',
-           'time_text', 'readme_table', 'replace_between', 'summary_text', 'pages', 'stale_pages', 'update_pages',
-           'claims_text']
+           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'mean_side', 'verdict_if', 'both', 'same_everywhere',
+           'conclusions_stay', 'Claim', 'said_by', 'is_missing', 'Sentence', 'read_sentences', 'claim', 'sentences_of',
+           'findings_table', 'read_findings', 'ledger', 'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link',
+           'claims_page', 'time_text', 'readme_table', 'replace_between', 'summary_text', 'pages', 'stale_pages',
+           'update_pages', 'claims_text']
 
 # %% ../nbs/51_claims.ipynb #6b1127ce
 import json, re, textwrap
@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 
 from .core import atomic_path
-from .statistics import FEWEST, Comparison, Interval, MissingRows, comparisons
+from .statistics import FEWEST, Comparison, Interval, MissingRows, bootstrap_mean, comparisons
 
 # %% ../nbs/51_claims.ipynb #f6d044ea
 VERDICTS = ("holds", "does not hold", "undecided", "not tested")
@@ -61,6 +61,19 @@ def side_of(interval:Interval, limit:float, below:bool=True, label:str="", n:int
     verdict = "undecided" if side == "undecided" else "holds" if side == name else "does not hold"
     number, detail = f"{label} {interval.value:{form}}", f"{label} {interval.text(form)}, {name} {limit:g} asked"
     return Finding(verdict, number.strip(), detail.strip(), n)
+
+# %% ../nbs/51_claims.ipynb #69c18449
+def mean_side(column:str, limit:float, below:bool=False, seed:int=0,
+              **where # values that rows must have, such as method="ShearletX"
+             )->Callable: # rows -> Finding
+    "A rule: the side of a limit on which the mean of a column should lie."
+    label = ", ".join([column.replace("_", " "), *map(str, where.values())])
+    def decide(rows):
+        for name, value in where.items(): rows = rows[rows[name] == value]
+        values = rows[column].dropna() if column in rows else []
+        if not len(values): raise MissingRows(f"no {label}")
+        return side_of(bootstrap_mean(values.astype(float), seed), limit, below, f"{label}:")
+    return decide
 
 # %% ../nbs/51_claims.ipynb #2c6b1a2d
 def verdict_if(condition:bool|None, # None: open

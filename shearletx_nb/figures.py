@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['method_colours', 'shaded_colours', 'use_theme', 'map_for_display', 'retained_title', 'picture_title', 'legend_names',
            'as_shown', 'draw', 'picture_path', 'save_picture', 'gallery', 'edge_picture', 'edge_gallery',
-           'curves_figure', 'dots_and_mean', 'log_scatter', 'ratio_figure', 'lead_figure']
+           'curves_figure', 'dots_and_mean', 'mean_points', 'log_scatter', 'ratio_figure', 'lead_figure']
 
 # %% ../nbs/54_figures.ipynb #f0ee5954
 from collections.abc import Iterable, Sequence
@@ -199,6 +199,20 @@ def dots_and_mean(ax, rows:pd.DataFrame, x:str, by:str, # columns: a number, and
         ax.errorbar(mean, place, xerr=[[mean-low], [high-mean]], fmt="D", ms=4, color="#D55E00", lw=1.4)
     ax.set_yticks(range(len(groups)), [f"{name} (n = {len(group)})" for name, group in groups])
     ax.set_ylim(len(groups)-.5, -.5)
+
+# %% ../nbs/54_figures.ipynb #e95e72e6
+def mean_points(ax, rows:pd.DataFrame, column:str, # with method and image
+                by:str,                  # the kind of a row
+                colours:dict[str, str],  # kind -> its colour
+                methods:Sequence[str],   # from top to bottom
+                title:str="", seed:int=0, legend:bool=False)->None:
+    "For each method and kind the mean over images with its 95 % bootstrap interval."
+    import seaborn as sns
+    each = rows.dropna(subset=column).groupby(["method", by, "image"], sort=False, as_index=False)[column].mean()
+    sns.pointplot(each, x=column, y="method", order=methods, hue=by, hue_order=list(colours),
+                  palette=[*colours.values()], dodge=.3, ms=4, ls="none", seed=seed, err_kws=dict(lw=1), legend=legend, ax=ax)
+    ax.set(xlabel=title or column, ylabel=""); ax.grid(axis="y", color="0.92", lw=.6)
+    if legend: ax.legend(fontsize=5.5, loc="lower center", bbox_to_anchor=(.5, 1), ncols=2, title=None)
 
 # %% ../nbs/54_figures.ipynb #7f4ed59e
 def log_scatter(ax, rows:pd.DataFrame, x:str, y:str, # columns: scores that are not negative
