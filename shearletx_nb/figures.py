@@ -231,7 +231,7 @@ def evidence_figure(rows:pd.DataFrame,         # of by_truth, of explanations th
                 values = rows[what][(rows.truth == kind) & (rows.classifier == name)]
                 spread = np.linspace(-.3, .3, len(values))/len(names) if len(values) != 1 else 0.
                 shift = .8*((k+.5)/len(names)-.5)
-                ax.plot(place+shift+spread, values, ".", ms=3, alpha=.6, mew=0, color=f"C{k}", label=name)
+                ax.plot(place+shift+spread, values, "o", ms=2.5, alpha=.6, mew=0, color=f"C{k}", label=name)
         ax.set_xticks(range(3), ("right", "leaky", "carved")); ax.set(ylabel=words, title="all explanations by masks")
     handles = [plt.Line2D([], [], marker="o", ls="", ms=4, color=f"C{k}", label=name) for k, name in enumerate(names)]
     axes[2].legend(handles=handles); figure.suptitle(title, fontsize=8)
