@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMENTS', 'APPENDIX', 'SENTENCES', 'OURS', 'FIELDS',
-           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'mean_side', 'verdict_if', 'both', 'same_everywhere',
-           'conclusions_stay', 'Claim', 'said_by', 'is_missing', 'Sentence', 'read_sentences', 'claim', 'sentences_of',
-           'findings_table', 'read_findings', 'ledger', 'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link',
-           'claims_page', 'time_text', 'readme_table', 'replace_between', 'summary_text', 'pages', 'stale_pages',
-           'update_pages', 'claims_text']
+           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'mean_side', 'verdict_if', 'both', 'rows_where', 'beats',
+           'every', 'value_side', 'alike', 'same_everywhere', 'conclusions_stay', 'Claim', 'said_by', 'is_missing',
+           'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table', 'read_findings', 'ledger',
+           'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text', 'readme_table',
+           'replace_between', 'summary_text', 'pages', 'stale_pages', 'update_pages', 'claims_text']
 
 # %% ../nbs/51_claims.ipynb #6b1127ce
 import json, re, textwrap
@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from .core import atomic_path
-from .statistics import FEWEST, Comparison, Interval, MissingRows, bootstrap_mean, comparisons
+from .statistics import (FEWEST, Comparison, Interval, MissingRows, bootstrap_mean, compare_all,
+                                     comparisons)
 
 # %% ../nbs/51_claims.ipynb #f6d044ea
 VERDICTS = ("holds", "does not hold", "undecided", "not tested")
@@ -88,6 +90,60 @@ def both(*findings:Finding)->Finding:
     decisive = min(findings, key=lambda f: ("does not hold", "not tested", "undecided", "holds").index(f.verdict))
     detail = "; ".join(f.detail for f in findings if f.detail)
     return replace(decisive, detail=detail, n=min((f.n for f in findings if f.n), default=0))
+
+# %% ../nbs/51_claims.ipynb #97816e73
+def rows_where(rows:pd.DataFrame, **where # columns and their values, one or several
+              )->pd.DataFrame:
+    "The rows that have the values asked for; MissingRows where there is none."
+    for column, wanted in where.items():
+        rows = rows[rows[column].isin([wanted] if isinstance(wanted, str | float | int) else list(wanted))]
+    if rows.empty: raise MissingRows(f"no rows with {', '.join(f'{k} {v}' for k, v in where.items())}")
+    return rows
+
+# %% ../nbs/51_claims.ipynb #dceb3d30
+def mean_side(column:str, limit:float, below:bool=False, by:str="case", seed:int=0, **where)->Callable:
+    "The side of a limit on which the mean should lie, in every group of the rows asked for."
+    def decide(rows):
+        return both(*(side_of(bootstrap_mean(g[column], seed), limit, below,
+                              f"{column.replace('_', ' ')} of {where.get('method', 'all')}, {name}", len(g))
+                      for name, g in rows_where(rows, **where).groupby(by, sort=False)))
+    return decide
+
+# %% ../nbs/51_claims.ipynb #94b8a892
+def beats(column:str, method:str, others:Sequence[str], wanted:str="higher", seed:int=0, **where)->Callable:
+    "Whether a method's scores are higher (or lower) than those of all others, on the pictures of the rows asked for."
+    def decide(rows):
+        here = rows_where(rows, **where) if where else rows
+        for m in (method, *others): rows_where(here, method=m)
+        return all_outcomes(compare_all(here, [(method, m, column) for m in others], seed=seed), wanted)
+    return decide
+
+# %% ../nbs/51_claims.ipynb #a807278d
+def every(*parts:Callable)->Callable: # rows -> Finding, each
+    "A rule of several rules, which must all hold."
+    return lambda rows: both(*(part(rows) for part in parts))
+
+# %% ../nbs/51_claims.ipynb #68a007ab
+def value_side(value:Callable, limit:float, below:bool=False, label:str="")->Callable: # value: rows -> number
+    "The side of a limit on which a number of the rows should lie; not tested where it cannot be computed."
+    def decide(rows):
+        found = value(rows)
+        if not np.isfinite(found): raise MissingRows(f"rows that {label} needs")
+        return verdict_if(found < limit if below else found > limit, f"{label} {found:.3g}")
+    return decide
+
+# %% ../nbs/51_claims.ipynb #a4a839ba
+def alike(column:str, a:str, b:str, within:float, by:str="protocol", seed:int=0, **where)->Callable:
+    "Whether two kinds of rows have the same mean on the same pictures, up to a margin; open where it is not known."
+    def decide(rows):
+        pair = rows_where(rows, **where).pivot(index="image", columns=by, values=column)
+        if lost := [name for name in (a, b) if name not in pair]: raise MissingRows(f"no {', '.join(lost)}")
+        difference = bootstrap_mean((pair[a]-pair[b]).dropna(), seed)
+        inside = -within < difference.low and difference.high < within
+        apart = difference.low > within or difference.high < -within
+        return verdict_if(True if inside else False if apart else None, f"{a} − {b} {difference.value:+.3g}",
+                          difference.text("+.3g"), int((pair[a]-pair[b]).notna().sum()))
+    return decide
 
 # %% ../nbs/51_claims.ipynb #5ad40397
 def same_everywhere(tests:pd.DataFrame)->Finding: # of compare_all
@@ -626,7 +682,9 @@ ITEMS = {"01_transforms": "Background: shearlets and wavelets",
          "15_controls": "– (controls)",
          "16_sanity": "– (sanity checks)",
          "17_ground_truth": "Contribution 1: relevant and nuisance patterns",
-         "18_firm": "– (FIRM, ours)"}
+         "18_firm": "– (FIRM, ours)",
+         "19_ground_truth_photographs": "Contribution 1, on photographs with known curves",
+         "20_wam": "– (WAM, gradient × coefficient)"}
 
 # %% ../nbs/51_claims.ipynb #4d1433a3
 def time_text(folder:Path)->str:

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['method_colours', 'shaded_colours', 'use_theme', 'map_for_display', 'retained_title', 'picture_title', 'legend_names',
            'as_shown', 'draw', 'picture_path', 'save_picture', 'gallery', 'edge_picture', 'edge_gallery',
-           'curves_figure', 'dots_and_mean', 'mean_points', 'log_scatter', 'ratio_figure', 'lead_figure']
+           'curves_figure', 'dots_and_mean', 'truth_looks', 'method_dots', 'separation_curves', 'evidence_figure',
+           'mean_points', 'log_scatter', 'ratio_figure', 'lead_figure']
 
 # %% ../nbs/54_figures.ipynb #f0ee5954
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ from torch import Tensor
 from .core import Run, atomic_path
 from .curves import share_columns
 from .explanation import Explanation
+from .ground_truth import BASELINES, MASKS
 from .images import class_names
 from .metrics import edge_sets
 from .show import display_image
@@ -199,6 +201,75 @@ def dots_and_mean(ax, rows:pd.DataFrame, x:str, by:str, # columns: a number, and
         ax.errorbar(mean, place, xerr=[[mean-low], [high-mean]], fmt="D", ms=4, color="#D55E00", lw=1.4)
     ax.set_yticks(range(len(groups)), [f"{name} (n = {len(group)})" for name, group in groups])
     ax.set_ylim(len(groups)-.5, -.5)
+
+# %% ../nbs/54_figures.ipynb #2dde8a22
+def truth_looks()->dict[str, tuple[str, str|tuple[float, float]]]: # method -> colour, dashes
+    "How a method's line looks where the truth is known."
+    colours = method_colours() | dict(zip(BASELINES[1:], ("#E6AB02", "0", "#6A3D9A", "#8C510A", "0.4", "0.65", "0.8")))
+    dashes = dict.fromkeys(MASKS, "") | dict.fromkeys(BASELINES[:5], (4, 1.5)) | dict.fromkeys(BASELINES[5:], (1, 1.5))
+    return {m: (colours[m], dashes[m]) for m in (*MASKS, *BASELINES)}
+
+# %% ../nbs/54_figures.ipynb #6ff22057
+def method_dots(ax, rows:pd.DataFrame, what:str, title:str="", seed:int=0)->None: # a column of rows of some methods
+    "The mean of every method with its 95 % bootstrap interval, methods from top to bottom."
+    looks = truth_looks()
+    for place, method in enumerate(looks):
+        values = rows[what][rows.method == method]
+        if values.empty: continue
+        mean, low, high = bootstrap_mean(values, seed)
+        ax.errorbar(mean, place, xerr=[[mean-low], [high-mean]], fmt="o", ms=4, color=looks[method][0], lw=1)
+    ax.set_yticks(range(len(looks)), [*looks]); ax.set_ylim(len(looks)-.5, -.5); ax.grid(axis="y", lw=.3)
+    ax.set(title=title, xlabel=what)
+
+# %% ../nbs/54_figures.ipynb #120ccc40
+def separation_curves(rows:pd.DataFrame,    # case, value, method, recovered, leaked; one row per picture and method
+                      axis:dict[str, str],  # case -> what its values are; those without rows are left out
+                      rising:Sequence[str]=("contrast",), # cases that are harder the larger their value
+                      title:str="", seed:int=0):
+    "What methods recover and what leaks, by case, from easy to hard; means with 95 % bootstrap intervals."
+    looks, cases = truth_looks(), [case for case in axis if (rows.case == case).any()]
+    figure, axes = plt.subplots(2, len(cases), figsize=(2.6*len(cases)+1.6, 4.8), layout="constrained", sharey="row",
+                                sharex="col", squeeze=False, height_ratios=[.7, 1])
+    for column, case in zip(axes.T, cases):
+        here = rows[rows.case == case]
+        order = sorted(here.value.unique(), reverse=case not in rising)
+        for shift, (method, (colour, dashes)) in zip(np.linspace(-.15, .15, len(looks)), looks.items()):
+            for ax, what in zip(column, ("recovered", "leaked")):
+                groups = [here[what][(here.method == method) & (here.value == v)] for v in order]
+                at = [k for k, g in enumerate(groups) if len(g)]
+                means = np.array([[*bootstrap_mean(groups[k], seed)] for k in at]).reshape(-1, 3).T
+                ax.errorbar(np.array(at)+shift, means[0], yerr=[means[0]-means[1], means[2]-means[0]], color=colour,
+                            marker="o", ms=3, lw=1.2, elinewidth=.7, dashes=dashes or (1, 0), label=method)
+        column[1].set_xticks(range(len(order)), [f"{v:g}" for v in order]); column[1].set_xlabel(axis[case])
+    axes[0, 0].set(ylabel="recovered, share of R"); axes[1, 0].set(ylabel="leaked, share of N")
+    handles = [plt.Line2D([], [], color=c, lw=1.6, dashes=d or (1, 0), label=m) for m, (c, d) in looks.items()]
+    figure.legend(handles=handles, loc="outside right center", fontsize=7)
+    figure.suptitle(title, fontsize=8)
+    return figure
+
+# %% ../nbs/54_figures.ipynb #a4f32a8c
+def evidence_figure(rows:pd.DataFrame,         # of by_truth, of explanations that have a mask
+                    protocols:Sequence[str], title:str=""):
+    "ShearletX by separation and evidence under each protocol; then what two numbers know of the truth."
+    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3), layout="constrained")
+    near, colours = rows[(rows.method == "ShearletX") & (rows.asked == "present")], mpl.colormaps["viridis"]
+    for k, protocol in enumerate(protocols):
+        here = near[near.protocol == protocol]
+        axes[0].plot(here.evidence, here.given_separation, "o", ms=3, mew=0, alpha=.7, label=protocol,
+                     color=colours(.9*k/max(len(protocols)-1, 1)))
+    axes[0].set(xlabel="evidence", ylabel="separation", title="ShearletX, by protocol"); axes[0].legend()
+    names = list(rows.classifier.unique())
+    for ax, (what, words) in zip(axes[1:], dict(evidence="evidence", alone="class probability alone").items()):
+        for place, kind in enumerate(("right", "leaky", "carved")):
+            for k, name in enumerate(names):
+                values = rows[what][(rows.truth == kind) & (rows.classifier == name)]
+                spread = np.linspace(-.3, .3, len(values))/len(names) if len(values) != 1 else 0.
+                shift = .8*((k+.5)/len(names)-.5)
+                ax.plot(place+shift+spread, values, "o", ms=2.5, alpha=.6, mew=0, color=f"C{k}", label=name)
+        ax.set_xticks(range(3), ("right", "leaky", "carved")); ax.set(ylabel=words, title="all explanations by masks")
+    handles = [plt.Line2D([], [], marker="o", ls="", ms=4, color=f"C{k}", label=name) for k, name in enumerate(names)]
+    axes[2].legend(handles=handles); figure.suptitle(title, fontsize=8)
+    return figure
 
 # %% ../nbs/54_figures.ipynb #e95e72e6
 def mean_points(ax, rows:pd.DataFrame, column:str, # with method and image
