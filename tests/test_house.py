@@ -206,13 +206,9 @@ def test_lines_are_short():
     assert not long, long
 
 
-# Longer than they should be; what can be tested by itself belongs into the package.
-LONG = {"15_controls", "16_sanity", "17_ground_truth"}
-
-
 @pytest.mark.parametrize("path", experiments, ids=lambda p: p.stem)
 def test_experiments_are_short(path):
     "At most 150 lines of code: those of the code cells that are neither empty nor a comment, imports included."
     lines = [line.strip() for source in code(path) for line in source.splitlines()]
     n = sum(bool(line) and not line.startswith("#") for line in lines)
-    assert n <= 150 or path.stem in LONG, f"{path.stem} has {n} lines of code"
+    assert n <= 150, f"{path.stem} has {n} lines of code"
