@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['mean_probability', 'evidence_of', 'evidence', 'random_removal', 'image_number', 'other_classes', 'adversary',
            'controls', 'kept_shares', 'specificity', 'Control', 'control_sentence', 'evidence_scores', 'control_scores',
-           'with_transfer', 'compare_controls', 'randomised', 'similarity', 'sanity_check']
+           'with_transfer', 'compare_controls', 'Agreement', 'KeepDistribution', 'randomised', 'similarity',
+           'sanity_check']
 
 # %% ../nbs/46_controls.ipynb #55128177
 import copy, hashlib, math
@@ -20,7 +21,7 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from .authors_scoring import evaluate
-from .classifiers import check_target, load_classifier, probabilities
+from .classifiers import check_target, class_probabilities, load_classifier, probabilities
 from .core import generator, whole_number
 from .explanation import Explanation
 from .images import check_images
@@ -182,11 +183,14 @@ def control_sentence(why:Explanation, others:Explanation, names:Sequence[str]|No
     name = [names[c] if names else f"class {c}" for c in others.target]
     ratio = kept_shares(others)["l1"]/kept_shares(why)["l1"]
     there = others.kept_probability("mean") >= .9
-    made = [f"{name[i]} with {ratio[i]:.2g} times the coefficients" for i in range(len(name)) if there[i]]
+    made = [(name[i], f"{ratio[i]:.2g} times") for i in range(len(name)) if there[i]]
     failed = [name[i] for i in range(len(name)) if not there[i]]
     said = [f"evidence {found['evidence']:.2f}: alone p = {found['alone']:.2f}, "
             f"and without it the image has p = {found['left']:.2f}"]
-    if made: said.append(f"the same method makes {', '.join(made)} of this image")
+    if made:
+        (first, times), *more = made
+        rest = "".join(f", {c} with {t}" for c, t in more)
+        said.append(f"the same method makes {first} of this picture with {times} the coefficients{rest}")
     if failed: said.append(f"it does not make {', '.join(failed)} of it")
     return "; ".join(said)
 
@@ -237,6 +241,36 @@ def compare_controls(rows:pd.DataFrame, # with classifier, method, image, role, 
     with np.errstate(divide="ignore"): ratio = np.log2(found.kept_l1/found.own_kept_l1)
     found["specificity"] = ratio.where(found.reached, np.inf).where(found.own_reached.astype(bool))
     return found.assign(cheap=(found.specificity < 1).where(found.specificity.notna()).astype(float))
+
+# %% ../nbs/46_controls.ipynb #7cc08227
+class Agreement(nn.Module):
+    "A classifier in which every class has the probability with which all of them are as they were in an image."
+    output = "sigmoid"
+    def __init__(self, model:nn.Module,
+                 p:Tensor): # (1,classes) probabilities of the image
+        super().__init__()
+        self.model, self.p, self.name = model, p, getattr(model, "name", type(model).__name__)
+    def forward(self, x:Tensor)->Tensor:
+        q = class_probabilities(self.model, self.model(x)).clamp(min=1e-12)
+        divergence = (self.p*(self.p.clamp(min=1e-12).log()-q.log())).sum(dim=1, keepdim=True)
+        return torch.exp(-divergence).clamp(1e-6, 1-1e-6).logit().expand_as(q)
+
+# %% ../nbs/46_controls.ipynb #a7fde806
+class KeepDistribution:
+    "A method that keeps all class probabilities of an image, not one."
+    def __init__(self, method:type, # a mask explainer
+                 model:nn.Module|str, **options): # of the method
+        self.own = method(model, **options)
+        self.model = self.own.model
+    def representation(self, shape:tuple[int, int])->Representation: return self.own.representation(shape)
+    def __call__(self, x:Tensor, target:int|None=None, *, seed:int=0, progress:bool|None=None)->Explanation:
+        "Explain one image (1,C,H,W)."
+        if len(x := check_images(x)) != 1: raise ValueError(f"one image at a time is needed, got {len(x)}: x[i:i+1]")
+        p, asked = probabilities(self.model, x), copy.copy(self.own)
+        asked.model, target = Agreement(self.model, p), check_target(target, p)
+        why = asked(x, target, seed=seed, progress=progress)
+        settings = dict(why.settings, keeps="distribution")
+        return replace(why, probability=p[0, target], model=self.model, settings=settings)
 
 # %% ../nbs/46_controls.ipynb #99beed6d
 def randomised(model:nn.Module,

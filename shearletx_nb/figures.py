@@ -281,7 +281,8 @@ def mean_points(ax, rows:pd.DataFrame, column:str, # with method and image
     import seaborn as sns
     each = rows.dropna(subset=column).groupby(["method", by, "image"], sort=False, as_index=False)[column].mean()
     sns.pointplot(each, x=column, y="method", order=methods, hue=by, hue_order=list(colours),
-                  palette=[*colours.values()], dodge=.3, ms=4, ls="none", seed=seed, err_kws=dict(lw=1), legend=legend, ax=ax)
+                  palette=[*colours.values()], dodge=.3, ms=4, ls="none", seed=seed, err_kws=dict(lw=1),
+                  legend=legend, ax=ax)
     ax.set(xlabel=title or column, ylabel=""); ax.grid(axis="y", color="0.92", lw=.6)
     if legend: ax.legend(fontsize=5.5, loc="lower center", bbox_to_anchor=(.5, 1), ncols=2, title=None)
 

@@ -6,6 +6,8 @@
 __all__ = ['for_display', 'display_image', 'map_over_image', 'mask_profile', 'show_explanation']
 
 # %% ../nbs/34_show.ipynb #fcfbd40d
+import importlib
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -66,21 +68,43 @@ def _draw_profile(ax, rows:list[dict])->None:
     ax.set_xlabel("scale (dots: directions)"); ax.set_ylabel("kept magnitude, %")
 
 # %% ../nbs/34_show.ipynb #f80e3efa
+def _draw_controls(axes, others:Explanation, names:list[str]|None)->None:
+    "What the same method makes of classes that are not in the image."
+    kept = importlib.import_module("shearletx_nb.controls").kept_shares(others)["l1"]
+    alone = others.kept_probability("mean")
+    for ax, image, c, p, share in zip(axes, display_image(others), others.target, alone, kept):
+        ax.imshow(image.expand(3, -1, -1).movedim(0, -1).cpu())
+        name = names[c] if names else f"class {c.item()}"
+        ax.set_title(f"control, {name}: p = {p:.2f}, kept {100*share:.2g} %", fontsize=8)
+
+# %% ../nbs/34_show.ipynb #527a2125
 def show_explanation(why:Explanation,
                      n:int=4,               # images at most
                      canvas:str="mean",     # of the probability in the title
+                     evidence:bool=False,   # the images without their explanations too, and what is lost (46_controls)
+                     controls:Explanation|None=None, # of one image: what `controls` made of it (46_controls)
                     ): # the matplotlib figure
     "Images, explanations, class probabilities before and after, and what is kept by scale and direction."
-    n, rows = min(n, len(why)), mask_profile(why)
+    if controls is not None and len(why) != 1:
+        raise ValueError(f"controls are shown with one explanation, got {len(why)}: why[i:i+1].show(controls=...)")
+    n, rows, width = min(n, len(why)), mask_profile(why), 3+evidence
     names = class_names() if why.settings.get("classes", 1000) == 1000 else None
-    figure, axes = plt.subplots(n, 3, figsize=(8, 2.6*n), squeeze=False, layout="constrained")
+    found = importlib.import_module("shearletx_nb.controls").evidence(why[:n]) if evidence else {}
+    lines = n if controls is None else 1+-(-len(controls)//width)
+    figure, axes = plt.subplots(lines, width, figsize=(8*width/3, 2.6*lines), squeeze=False, layout="constrained")
     kept, drawn = why.kept_probability(canvas) if why.model is not None else None, display_image(why)
-    for i, (left, middle, right) in enumerate(axes):
+    for i, (left, middle, *more, right) in enumerate(axes[:n]):
         name, p = names[why.target[i]] if names else f"class {why.target[i].item()}", why.probability[i]
         left.imshow(why.x[i].expand(3, -1, -1).movedim(0, -1).cpu()); left.set_title(f"{name}, p = {p:.2f}", fontsize=9)
         middle.imshow(drawn[i].expand(3, -1, -1).movedim(0, -1).cpu())
         after = "" if kept is None else f": p {p:.2f} → {kept[i]:.2f} ({canvas} canvas)"
         middle.set_title(why.method + after, fontsize=9)
-        for ax in (left, middle): ax.axis("off")
+        for ax in more:
+            ax.imshow(why.taken_out()[i].clamp(0, 1).expand(3, -1, -1).movedim(0, -1).cpu())
+            lost = f"taken out: p {p:.2f} → {found['left'][i]:.2f}, evidence {found['evidence'][i]:.2f}"
+            ax.set_title(lost, fontsize=9)
+        for ax in (left, middle, *more): ax.axis("off")
         _draw_profile(right, [r for r in rows if r["image"] == i])
+    for ax in axes[n:].flat: ax.axis("off")
+    if controls is not None: _draw_controls(axes[n:].flat, controls, names)
     return figure

@@ -12,7 +12,7 @@ __all__ = ['PROFILES', 'sweep_methods', 'AttributionMap', 'MapExplainer', 'study
            'write_whole', 'as_table', 'rows_to_bytes', 'read_rows', 'enough_space', 'claim_folder', 'collect_rows',
            'read_plan', 'sweep_status', 'finished_keys', 'rows_in', 'error_text', 'note_provenance', 'study',
            'known_rows', 'adopt_rows', 'kept_explanations', 'strip_pictures', 'finished_pictures', 'finished_parts',
-           'finished_groups', 'sweep', 'time_task', 'estimate_sweep']
+           'finished_groups', 'sweep', 'time_task', 'images_seen', 'estimate_sweep']
 
 # %% ../nbs/53_study.ipynb #611f4ddc
 import contextlib, copy, errno, functools, hashlib, importlib.resources, inspect, io
@@ -33,8 +33,10 @@ from torchvision.utils import save_image
 import shearletx_nb
 from .attributions import attribute, attribution_methods
 from .authors_scoring import evaluate
-from .classifiers import check_target, load_classifier, probabilities, tensors_digest
-from .controls import Control, adversary, evidence, kept_shares, random_removal, sanity_check, similarity
+from .classifiers import (SmoothClassifier, check_target, load_classifier, probabilities,
+                                      tensors_digest)
+from .controls import (Control, KeepDistribution, adversary, evidence, kept_shares, random_removal,
+                                   sanity_check, similarity)
 from .core import Run, atomic_path, digest, progress_bar, read_sealed, sealed_json, whole_number
 from .explanation import Explanation, load_explanation
 from .images import ImageFolder, load_image
@@ -90,14 +92,16 @@ def control_methods()->dict[str, Callable]:
 
 # %% ../nbs/53_study.ipynb #34914d48
 def grid_methods()->dict[str, Callable]:
-    "Everything that a grid may ask for: methods, and controls of those that have them."
-    return study_methods() | control_methods()
+    "Everything that a grid may ask for: methods; controls of masks; masks that keep all classes (46_controls)."
+    masks = {name: make for name, make in sweep_methods().items() if issubclass(make, MaskExplainer)}
+    whole = {f"{name} distribution": functools.partial(KeepDistribution, make) for name, make in masks.items()}
+    return study_methods() | control_methods() | whole
 
 # %% ../nbs/53_study.ipynb #bf12fc47
 def has_protocol(kind:str)->bool:
     "Whether a method optimises the paper's objective, so that a protocol has a part in it."
     make = grid_methods()[kind]
-    make = make.args[0] if kind in control_methods() else make
+    make = make.args[0] if isinstance(make, functools.partial) and make.args else make
     return isinstance(make, type) and issubclass(make, MaskExplainer)
 
 # %% ../nbs/53_study.ipynb #6e3f2bda
@@ -1021,6 +1025,20 @@ def time_task(workshop:Workshop, task:Task)->float: # seconds
     timed(1)                                              # warms classifier, filters and allocator
     one, three = timed(1), timed(3)
     return max(one, one + (steps-1)*(three-one)/2)
+
+# %% ../nbs/53_study.ipynb #50fd52d7
+class _Counted(SmoothClassifier):
+    "A small classifier that counts the images it is shown."
+    seen = 0
+    def forward(self, x:torch.Tensor)->torch.Tensor: self.seen += len(x); return super().forward(x)
+
+# %% ../nbs/53_study.ipynb #2f4583c4
+def images_seen(protocol:Protocol|str, steps:int|None=None # None: the protocol's
+               )->float:
+    "How many images a classifier sees for one explanation, from ten steps; a measure of cost that no machine changes."
+    protocol, model = protocol_named(protocol), _Counted(dtype=torch.float32)
+    PixelMask(model, protocol=replace(protocol, steps=10))(torch.full((1, 3, 16, 16), .5), 0, progress=False)
+    return model.seen/10*(protocol.steps if steps is None else steps)
 
 # %% ../nbs/53_study.ipynb #69a5ca36
 @contextlib.contextmanager
