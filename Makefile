@@ -1,7 +1,8 @@
-# make figures | test | check | site | mutants | bench | lab | lock, each complete from a fresh clone. VENV=path puts the environment elsewhere, PYTHON=python3.12 picks an interpreter.
+# make figures | test | check | site | mutants | bench | lab | lock, each complete from a fresh clone. VENV=path puts the environment elsewhere, PYTHON=python3.12 picks an interpreter, OUT=folder takes the figures.
 VENV ?= .venv
 PYTHON ?= python3
 PROFILE ?= quick
+OUT ?= results
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -9,7 +10,7 @@ RUN := PATH="$(abspath $(BIN)):$$PATH"
 
 .PHONY: figures test check site browser mutants bench lab lock
 figures: $(READY)
-	$(RUN) shearletx reproduce --profile $(PROFILE) --workers 2
+	$(RUN) shearletx reproduce --profile $(PROFILE) --workers 2 --out $(OUT)
 
 test: check browser
 	$(RUN) CI=true OMP_NUM_THREADS=1 nbdev_test --path nbs --n_workers $(JOBS) --do_print

@@ -85,7 +85,7 @@ def notebooks()->dict[str, str]: # "13_shearlet", "experiments/06_scatter" -> pa
     "Pages by the name that prose gives them."
     paths = [p.relative_to(root).with_suffix("").as_posix() for p in (root/"nbs").rglob("[0-9]*.ipynb")
              if ".ipynb_checkpoints" not in p.parts]
-    written = {f"{name}.md": name for name in ("CLAIMS", "DIFFERENCES", "CHANGELOG")}
+    written = {f"{name}.md": name for name in ("CLAIMS", "DIFFERENCES", "CHANGELOG", "ARTEFACT")}
     return {p.removeprefix("nbs/"): p for p in paths} | {Path(p).name: p for p in sorted(paths)} | written
 
 

@@ -12,7 +12,7 @@ from shearletx_nb.claims import ITEMS, OURS, VERDICTS, ledger, tally, time_text
 root = Path(__file__).parents[1]
 
 GROUPS = {"": ["Five minutes <nbs/index>"],
-          "The paper, tested": ["CLAIMS", "docs/gallery", "Text and script <DIFFERENCES>", "runs/README"],
+          "The paper, tested": ["CLAIMS", "docs/gallery", "Text and script <DIFFERENCES>", "runs/README", "ARTEFACT"],
           "Experiments": ["nbs/experiments/*"], "Pictures and classifiers": ["nbs/0*"], "Representations": ["nbs/1*"],
           "Masks": ["nbs/2*"], "Explanations": ["nbs/3*"], "Measures": ["nbs/4*"], "Studies": ["nbs/5*"],
           "In use": ["nbs/6*", "nbs/9*"], "Reference": ["Names <docs/api/index>", "CHANGELOG"]}

@@ -8,7 +8,7 @@ __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMEN
            'every', 'value_side', 'alike', 'same_everywhere', 'conclusions_stay', 'Claim', 'said_by', 'is_missing',
            'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table', 'read_findings', 'ledger',
            'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text', 'readme_table',
-           'replace_between', 'summary_text', 'pages', 'stale_pages', 'update_pages', 'claims_text']
+           'replace_between', 'summary_text', 'expected_numbers', 'pages', 'stale_pages', 'update_pages', 'claims_text']
 
 # %% ../nbs/51_claims.ipynb #6b1127ce
 import json, re, textwrap
@@ -732,15 +732,29 @@ def summary_text(ledger:pd.DataFrame, most:int=2)->str: # Markdown, a few lines
                          + "".join(f", {v}" for v in (r.protocol, r.classifier) if v) + f"; {link(r.experiment)})")
     return "\n".join(lines)
 
+# %% ../nbs/51_claims.ipynb #b31d90c7
+def expected_numbers(ledger:pd.DataFrame, figures:str|Path="figures")->str: # Markdown
+    "For ARTEFACT.md, per experiment: a decided number with its interval, where it has one, and what is behind it."
+    decided, lines = ledger[ledger.verdict.isin(["holds", "does not hold"])], []
+    for name, own in decided.groupby("experiment"):
+        said = own.detail.str.extract(r"^([^;]*?\[[^];]*\])")[0]
+        first = own.assign(said=said).sort_values("said", key=pd.Series.isna, kind="stable").iloc[0]
+        number = first.number if pd.isna(first.said) else first.said
+        behind = ", ".join(str(v) for v in (f"n = {first.n}", first.protocol, first.classifier) if v)
+        lines.append((link(name), number, behind, time_text(Path(figures)/name)))
+    return markdown_table(["experiment", "expected", "of", "time"], lines)
+
 # %% ../nbs/51_claims.ipynb #8715effc
 def pages(root:str|Path)->dict[str, str]: # file -> what it should hold
-    "The generated pages of a repository: CLAIMS.md, and README.md where it has the markers."
-    figures, readme = Path(root)/"figures", Path(root)/"README.md"
+    "The generated pages of a repository: CLAIMS.md, and README.md and ARTEFACT.md where they have the markers."
+    figures = Path(root)/"figures"
     book = ledger(figures)
     found = {"CLAIMS.md": claims_page(book)}
-    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    for marker, made in (("claims", readme_table(book, figures)), ("summary", summary_text(book))):
-        if f"<!-- {marker}:" in text: found["README.md"] = text = replace_between(text, marker, made)
+    for name, marker, made in (("README.md", "claims", readme_table(book, figures)),
+                               ("README.md", "summary", summary_text(book)),
+                               ("ARTEFACT.md", "numbers", expected_numbers(book, figures))):
+        text = found.get(name, (Path(root)/name).read_text(encoding="utf-8") if (Path(root)/name).is_file() else "")
+        if f"<!-- {marker}:" in text: found[name] = replace_between(text, marker, made)
     return found
 
 # %% ../nbs/51_claims.ipynb #6f95f2c1

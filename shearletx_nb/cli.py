@@ -346,13 +346,14 @@ def _reproduce(args:argparse.Namespace)->int:
 def _add_reproduce(commands)->None:
     "The arguments of `shearletx reproduce`."
     parser = commands.add_parser("reproduce", help="run the paper's experiments",
-                                 description="Run the numbered experiments with papermill, each into figures/<name>/. "
+                                 description="Run the numbered experiments with papermill, each into results/<name>/. "
                                              "Run it from the repository's folder.")
     parser.add_argument("experiments", nargs="*", help="such as 01_transforms or 01; all if none is named")
     parser.add_argument("--profile", default="quick", help="smoke, quick (default) or paper")
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"),
-                        help="set a notebook's parameter, over the profile's; VALUE is read as YAML")
-    parser.add_argument("--out", default="figures", help="folder of the results (default: figures)")
+                        help="set a notebook's parameter, over the profile's; VALUE is read as YAML, "
+                             "such as n 8, classifiers mobilenet_v2, kept null")
+    parser.add_argument("--out", default="results", metavar="DIR", help="folder of the results (default: results)")
     parser.add_argument("--workers", type=int, default=1, metavar="N",
                         help="experiments at once, which share the cores (default: 1)")
     parser.add_argument("--scheduler", metavar="ADDRESS",

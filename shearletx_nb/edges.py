@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import skimage             # loads its parts, which take a while, where they are first used
 import torch
-from skimage.feature import canny
-from skimage.filters import gaussian, sobel_h, sobel_v
 from torch import Tensor
 
 from .core import check_fields, one_of, real_number
@@ -281,7 +280,7 @@ class EdgeDetector:
 def gradient(x:np.ndarray, # (H,W) grey
             )->tuple[np.ndarray, np.ndarray]: # length in [0,1] and angle modulo pi
     "Length and angle of the Sobel gradient."
-    gy, gx = sobel_h(x), sobel_v(x)
+    gy, gx = skimage.filters.sobel_h(x), skimage.filters.sobel_v(x)
     return np.clip(np.hypot(gx, gy)/math.sqrt(2), 0, 1), np.arctan2(gy, gx) % np.pi
 
 # %% ../nbs/41_edges.ipynb #06d5669f
@@ -314,6 +313,6 @@ class CannyDetector:
     high: float = .2  # gradient at which an edge may start
     def __call__(self, images:Tensor)->EdgeMap: # (B,C,H,W) in [0,1]
         def detect(x):
-            length, angle = gradient(gaussian(x, self.sigma))
-            return length, canny(x, sigma=self.sigma, low_threshold=self.low, high_threshold=self.high), angle
+            length, angle = gradient(skimage.filters.gaussian(x, self.sigma))
+            return length, skimage.feature.canny(x, self.sigma, self.low, self.high), angle
         return edge_maps(images, detect)

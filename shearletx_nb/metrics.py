@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
+import scipy               # loads scipy.ndimage where it is first used
 import torch
-from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
 from .classifiers import probabilities
@@ -209,7 +209,8 @@ def invented_edges(why:Explanation # of one picture
     "What the hallucination score does not say of artificial edges."
     edges = edge_sets(why.image, why.x)
     old, new, artificial = (edges[k][0].cpu().numpy() for k in ("image", "explanation", "artificial"))
-    distance = distance_transform_edt(~old)[artificial] if old.any() and artificial.any() else np.zeros(1)
+    measured = old.any() and artificial.any()
+    distance = scipy.ndimage.distance_transform_edt(~old)[artificial] if measured else np.zeros(1)
     facts = dict(artificial_share=float(artificial.sum()/max(new.sum(), 1)), distance=float(np.median(distance)),
                  far=float((distance > 2).mean()), score_dilated=hallucination_score(why, dilate=3).item())
     if isinstance(why.representation, Pixels):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap, rankdata, wilcoxon
+import scipy               # loads scipy.stats, which takes a while, where it is first used
 
 # %% ../nbs/50_statistics.ipynb #a0ddd9c3
 @dataclass(frozen=True)
@@ -56,8 +56,9 @@ def resampled(samples:Sequence[np.ndarray], # of the same pictures, along axis 0
         raise ValueError(f"level={level}, resamples={resamples}: level in (0, 1) and at least one resample are needed")
     # scipy interpolates between draws, which an infinite ratio does not like
     with np.errstate(invalid="ignore"):
-        found = bootstrap(samples, statistic, n_resamples=resamples, method="percentile", axis=0, vectorized=True,
-                          paired=len(samples) > 1, batch=200, rng=np.random.default_rng(seed))
+        found = scipy.stats.bootstrap(samples, statistic, n_resamples=resamples, method="percentile", axis=0,
+                                      vectorized=True, paired=len(samples) > 1, batch=200,
+                                      rng=np.random.default_rng(seed))
     ends = ((1-level)/2, "lower"), ((1+level)/2, "higher")
     return tuple(np.quantile(found.bootstrap_distribution, q, axis=-1, method=m) for q, m in ends)
 
@@ -118,7 +119,8 @@ def rank_correlation(u:Iterable[float], v:Iterable[float], # of the same picture
     u, v = as_sample(u), as_sample(v)
     if len(u) != len(v): raise ValueError(f"{len(u)} and {len(v)} values: pairs are needed, one per picture")
     def correlation(a, b, axis):
-        a, b = (r-r.mean(axis=axis, keepdims=True) for r in (rankdata(a, axis=axis), rankdata(b, axis=axis)))
+        ranks = [scipy.stats.rankdata(sample, axis=axis) for sample in (a, b)]
+        a, b = (r-r.mean(axis=axis, keepdims=True) for r in ranks)
         size = np.sqrt((a*a).sum(axis=axis)*(b*b).sum(axis=axis))
         return np.divide((a*b).sum(axis=axis), size, out=np.zeros(np.shape(size)), where=size > 0)
     value = float(correlation(u, v, 0))
@@ -203,7 +205,7 @@ def compare(rows:pd.DataFrame, # tidy: image, classifier, method, scores
     "Method a against method b, paired on the pictures that both have."
     wide = pairs_of(rows, column, a, b, by)
     u, v = wide[a].to_numpy(), wide[b].to_numpy()
-    p = float(wilcoxon(u, v, zero_method="zsplit").pvalue) if (u != v).any() else 1.
+    p = float(scipy.stats.wilcoxon(u, v, zero_method="zsplit").pvalue) if (u != v).any() else 1.
     known = rows[rows[by].isin([a, b])].classifier.unique() if "classifier" in rows else []
     difference = bootstrap_mean(u-v, seed, resamples, level)
     return Comparison(a, b, column, len(u), float(u.mean()), float(v.mean()), difference, int((u > v).sum()),

@@ -1,9 +1,11 @@
 "The rules of the house: what `make check` asks of the repository itself."
 import ast, json, os, re, shutil, subprocess, sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import nbformat, pytest, yaml
 
+import shearletx_nb
 from shearletx_nb.claims import stale_pages
 
 root = Path(__file__).parents[1]
@@ -170,6 +172,22 @@ def test_manifests_name_what_results_depend_on():
         if name in WITHOUT_PROVENANCE or name < "03": continue
         assert all(re.fullmatch("[0-9a-f]{64}", part["sha256"]) and part["n"] for part in m["pictures"].values())
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in m["weights"].values())
+
+
+def test_descriptions_agree():
+    "settings.ini, CITATION.cff and codemeta.json name the same title, version, authors and licence."
+    settings = ConfigParser(delimiters=["="])
+    settings.read(root/"settings.ini", encoding="utf-8")
+    own = settings["DEFAULT"]
+    cited = yaml.safe_load((root/"CITATION.cff").read_text(encoding="utf-8"))
+    meta = json.loads((root/"codemeta.json").read_text(encoding="utf-8"))
+    assert own["version"] == cited["version"] == meta["version"] == shearletx_nb.__version__
+    assert f"The {own['title']}" == cited["title"] == meta["name"] and own["description"] == meta["description"]
+    assert [own["author"]] == [a["name"] for a in cited["authors"]] == [a["name"] for a in meta["author"]]
+    assert own["license"] == "apache2" and cited["license"] == meta["license"].rsplit("/", 1)[1] == "Apache-2.0"
+    assert cited["keywords"] == meta["keywords"]
+    assert cited["preferred-citation"]["title"] == meta["referencePublication"]["name"]
+    assert f"## {own['version']}" in (root/"CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_pages_follow_from_the_findings():

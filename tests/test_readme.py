@@ -40,3 +40,20 @@ def test_one_import_is_enough():
     ours = {name.removeprefix(f"{module}.") for module, own in everything.d["syms"].items() for name in own}
     spoken = {*re.findall(r"`([A-Z]\w+|\w+(?=\())", text)} & (ours | {"PAPER", "AUTHORS_CODE", "SOUND", "FAST", "FIRM"})
     assert len(spoken) > 10 and not spoken - chosen
+
+
+def test_an_experiment_prints_nothing_of_its_own(tmp_path):
+    "Kernels that experiments run in do not warn of themselves between the lines of progress; results go to results/."
+    cells = [nbformat.v4.new_code_cell("out = None\nprofile = 'smoke'", metadata=dict(tags=["parameters"])),
+             nbformat.v4.new_code_cell("from pathlib import Path\nPath(out, 'rows.csv').write_text('1')\n"
+                                       "Path(out, 'tasks').mkdir()")]
+    folder = tmp_path/"nbs/experiments"
+    (folder/"profiles").mkdir(parents=True)
+    (folder/"profiles/smoke.yaml").write_text("")
+    kernel = dict(kernelspec=dict(name="python3", display_name="Python 3", language="python"))
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder/"01_counts.ipynb")
+    done = subprocess.run([Path(sys.executable).parent/"shearletx", "reproduce", "01", "--profile", "smoke"],
+                          cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "CI": "true"})
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    written = ["results/01_counts/01_counts.ipynb", "results/01_counts/rows.csv"]
+    assert done.stdout.split() == ["wrote", *written]
