@@ -459,3 +459,19 @@ def test_fast_counts_pairs():
     assert PixelMask(nn.Identity(), protocol=FAST).protocol.samples == 4
     noise = torch.rand(1, 3, 8, 8, generator=generator(0))
     refused(lambda: PixelMask(SmoothClassifier(dtype=torch.float32), protocol=FAST, samples=6)(noise), "even number")
+
+
+def test_a_model_of_huggingface_in_five_lines():
+    "As 02_classifiers shows it, with a small network that needs no download: its own probabilities, explained."
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    shape = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=64,
+                 patch_size=16, num_labels=5)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = transformers.ViTForImageClassification(transformers.ViTConfig(**shape)).eval()
+    model = Classifier(net, Normalise([.5]*3, [.5]*3), "ViT")
+    x = sample_images(64, 1).images
+    why = ShearletX(model, protocol="FAST", steps=2)(x, progress=False)
+    with torch.no_grad(): expected = net(pixel_values=(x-.5)/.5).logits.softmax(dim=1)
+    assert why.target.item() == expected.argmax().item()
+    torch.testing.assert_close(why.probability, expected.max(dim=1).values)
