@@ -105,7 +105,8 @@ def other_classes(target:int,
     if classes > n_classes-1:
         raise ValueError(f"classes={classes}: the classifier has {n_classes-1} other class{'es'*(n_classes > 2)} "
                          f"than the explained one")
-    others, place = [c for c in range(n_classes) if c != target], () if x is None else (image_number(x),)
+    others = [c for c in range(n_classes) if c != target]
+    place = () if x is None else (image_number(x),)
     return [others[i] for i in torch.randperm(len(others), generator=generator(seed, 4, *place))[:classes]]
 
 # %% ../nbs/46_controls.ipynb #58b0e6bc
