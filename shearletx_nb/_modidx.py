@@ -205,6 +205,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'shearletx_nb.classifiers._torchvision_classifier': ( 'classifiers.html#_torchvision_classifier',
                                                                                                 'shearletx_nb/classifiers.py'),
                                           'shearletx_nb.classifiers._why_not': ('classifiers.html#_why_not', 'shearletx_nb/classifiers.py'),
+                                          'shearletx_nb.classifiers.adds_up_to_one': ( 'classifiers.html#adds_up_to_one',
+                                                                                       'shearletx_nb/classifiers.py'),
                                           'shearletx_nb.classifiers.check_cached': ( 'classifiers.html#check_cached',
                                                                                      'shearletx_nb/classifiers.py'),
                                           'shearletx_nb.classifiers.check_logits': ( 'classifiers.html#check_logits',

@@ -482,7 +482,8 @@ class Explorer:
         if self.result.why is None: raise ValueError("explain the photograph first: a control is compared with that")
         self.explained = self.explained or self.result.why
         self.drawn = self.drawn % (len(self.this.p)-1) + 1
-        self.begin(other_classes(self.explained.target.item(), len(self.this.p), self.drawn)[-1], control=True)
+        own = self.explained
+        self.begin(other_classes(own.target.item(), len(self.this.p), self.drawn, x=own.x)[-1], control=True)
 
     def begin(self, target:int, against:int|None=None, control:bool=False)->None:
         "Explain a class in a thread."
