@@ -1047,6 +1047,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'shearletx_nb.scenes.HeadedNet.train': ('scenes.html#headednet.train', 'shearletx_nb/scenes.py'),
                                      'shearletx_nb.scenes.KnownEvidence': ('scenes.html#knownevidence', 'shearletx_nb/scenes.py'),
                                      'shearletx_nb.scenes.Proof': ('scenes.html#proof', 'shearletx_nb/scenes.py'),
+                                     'shearletx_nb.scenes.Proof.decides': ('scenes.html#proof.decides', 'shearletx_nb/scenes.py'),
                                      'shearletx_nb.scenes.Proof.holds': ('scenes.html#proof.holds', 'shearletx_nb/scenes.py'),
                                      'shearletx_nb.scenes.Scene': ('scenes.html#scene', 'shearletx_nb/scenes.py'),
                                      'shearletx_nb.scenes.SmallNet': ('scenes.html#smallnet', 'shearletx_nb/scenes.py'),

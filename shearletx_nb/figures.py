@@ -257,7 +257,8 @@ def evidence_figure(rows:pd.DataFrame,         # of by_truth, of explanations th
         here = near[near.protocol == protocol]
         axes[0].plot(here.evidence, here.given_separation, "o", ms=3, mew=0, alpha=.7, label=protocol,
                      color=colours(.9*k/max(len(protocols)-1, 1)))
-    axes[0].set(xlabel="evidence", ylabel="separation", title="ShearletX, by protocol"); axes[0].legend()
+    axes[0].set(xlabel="evidence", ylabel="separation", title="ShearletX, by protocol", xlim=(-.03, 1.03),
+                ylim=(-.03, 1.03)); axes[0].legend(loc="lower left")
     names = list(rows.classifier.unique())
     for ax, (what, words) in zip(axes[1:], dict(evidence="evidence", alone="class probability alone").items()):
         for place, kind in enumerate(("right", "leaky", "carved")):

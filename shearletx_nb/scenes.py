@@ -288,6 +288,8 @@ class Proof(NamedTuple):
     without:float   # margin when the relevant pattern is taken away
     @property
     def holds(self)->bool: return self.margin > 0 > self.without and self.moved < (self.margin-self.without)/8
+    @property
+    def decides(self)->bool: return self.margin > 0 > self.without and self.moved < self.margin
 
 # %% ../nbs/40_scenes.ipynb #2bd32e3b
 @torch.no_grad()
