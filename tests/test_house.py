@@ -107,6 +107,13 @@ def test_notebooks_are_small_and_executed(path):
     assert path in experiments or path.stem == "99_all" or outputs, f"{path.name} was committed without outputs"
 
 
+def test_the_map_is_complete():
+    "The tutorial ends with a table of all notebooks and experiments."
+    text = (root/"nbs/index.ipynb").read_text(encoding="utf-8")
+    listed = {path for path in notebooks if f"({path.relative_to(root/'nbs').as_posix()})" in text}
+    assert not {*notebooks} - listed - {root/"nbs/index.ipynb"}
+
+
 def test_mutants_still_apply():
     "Every wrong program of mutants.yaml changes one place of its notebook, and names tests that exist."
     source = {p.stem: [c.source for c in nbformat.read(p, 4).cells] for p in numbered}
