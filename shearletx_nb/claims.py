@@ -737,7 +737,8 @@ def expected_numbers(ledger:pd.DataFrame, figures:str|Path="figures")->str: # Ma
     "For ARTEFACT.md, per experiment: a decided number with its interval, where it has one, and what is behind it."
     decided, lines = ledger[ledger.verdict.isin(["holds", "does not hold"])], []
     for name, own in decided.groupby("experiment"):
-        said = own.detail.str.extract(r"^([^;]*?\[[^];]*\])")[0]
+        found = [re.match(r"[^;]*?\[[^];]*\]", str(detail)) for detail in own.detail]
+        said = [m and m[0] for m in found]
         first = own.assign(said=said).sort_values("said", key=pd.Series.isna, kind="stable").iloc[0]
         number = first.number if pd.isna(first.said) else first.said
         behind = ", ".join(str(v) for v in (f"n = {first.n}", first.protocol, first.classifier) if v)
