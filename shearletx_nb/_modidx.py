@@ -809,6 +809,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'shearletx_nb.optimise.Plateau.reached': ( 'optimise.html#plateau.reached',
                                                                                   'shearletx_nb/optimise.py'),
                                        'shearletx_nb.optimise._optimise_one': ('optimise.html#_optimise_one', 'shearletx_nb/optimise.py'),
+                                       'shearletx_nb.optimise.band_groups': ('optimise.html#band_groups', 'shearletx_nb/optimise.py'),
                                        'shearletx_nb.optimise.enlargement': ('optimise.html#enlargement', 'shearletx_nb/optimise.py'),
                                        'shearletx_nb.optimise.grid_spacing': ('optimise.html#grid_spacing', 'shearletx_nb/optimise.py'),
                                        'shearletx_nb.optimise.learning_rate': ('optimise.html#learning_rate', 'shearletx_nb/optimise.py'),

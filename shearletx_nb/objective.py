@@ -33,7 +33,7 @@ PROTOCOL_CHECKS = {             # fields -> what must be true of them
     "noise_channels": (one_of, "shared", "separate", "authors"),
     "amplitude": (one_of, "full", "random"),
     "canvas": (one_of, "mean", "mean and zero", "mean or zero", "random"),
-    "mask_grid": (one_of, "coefficients", "neighbourhoods"),
+    "mask_grid": (one_of, "coefficients", "neighbourhoods", "neighbouring shears"),
     "noise": (lambda what, value: noise_function(value),),
     "steps pursuit": (whole_number, 0),
     "samples removals": (whole_number, 1),
@@ -69,7 +69,9 @@ class Protocol:
     necessity:float=0.               # weight of the class probability that is left when the explanation is taken out
     removals:int=2                   # samples per step of the picture without its explanation, if that counts
     transformations:float=0.         # strength of small shifts, turns, mirrors, changes of contrast of every sample
-    mask_grid:str="coefficients"     # a mask value per coefficient; "neighbourhoods": it varies slowly in its band
+    # a mask value per coefficient; "neighbourhoods": it varies slowly in its band; "neighbouring shears": and two
+    # neighbouring directions share it
+    mask_grid:str="coefficients"
     pursuit:int=0                    # steps at most, before all others, of log Φ_c alone, until the class is there
     # --- the search ---
     steps:int=300
