@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMENTS', 'APPENDIX', 'SENTENCES', 'OURS', 'FIELDS',
-           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'mean_side', 'verdict_if', 'both', 'rows_where', 'beats',
+           'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'verdict_if', 'both', 'rows_where', 'mean_side', 'beats',
            'every', 'value_side', 'alike', 'same_everywhere', 'conclusions_stay', 'Claim', 'said_by', 'is_missing',
            'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table', 'read_findings', 'ledger',
            'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text', 'readme_table',
@@ -64,19 +64,6 @@ def side_of(interval:Interval, limit:float, below:bool=True, label:str="", n:int
     number, detail = f"{label} {interval.value:{form}}", f"{label} {interval.text(form)}, {name} {limit:g} asked"
     return Finding(verdict, number.strip(), detail.strip(), n)
 
-# %% ../nbs/51_claims.ipynb #69c18449
-def mean_side(column:str, limit:float, below:bool=False, seed:int=0,
-              **where # values that rows must have, such as method="ShearletX"
-             )->Callable: # rows -> Finding
-    "A rule: the side of a limit on which the mean of a column should lie."
-    label = ", ".join([column.replace("_", " "), *map(str, where.values())])
-    def decide(rows):
-        for name, value in where.items(): rows = rows[rows[name] == value]
-        values = rows[column].dropna() if column in rows else []
-        if not len(values): raise MissingRows(f"no {label}")
-        return side_of(bootstrap_mean(values.astype(float), seed), limit, below, f"{label}:")
-    return decide
-
 # %% ../nbs/51_claims.ipynb #2c6b1a2d
 def verdict_if(condition:bool|None, # None: open
                number:str="", detail:str="", n:int=0)->Finding:
@@ -101,12 +88,20 @@ def rows_where(rows:pd.DataFrame, **where # columns and their values, one or sev
     return rows
 
 # %% ../nbs/51_claims.ipynb #dceb3d30
-def mean_side(column:str, limit:float, below:bool=False, by:str="case", seed:int=0, **where)->Callable:
-    "The side of a limit on which the mean should lie, in every group of the rows asked for."
+def mean_side(column:str, limit:float, below:bool=False, seed:int=0,
+              label:str="",       # of the mean; empty: column and what was asked for
+              by:str|None=None,   # in every group of this column, instead of all together
+              **where             # as of rows_where
+             )->Callable:         # rows -> Finding
+    "A rule: the side of a limit on which the mean of a column should lie."
+    asked = ", ".join(v for k, v in where.items() if isinstance(v, str) and k != by)
+    label = label or column.replace("_", " ") + f" of {asked}"*bool(asked)
     def decide(rows):
-        return both(*(side_of(bootstrap_mean(g[column], seed), limit, below,
-                              f"{column.replace('_', ' ')} of {where.get('method', 'all')}, {name}", len(g))
-                      for name, g in rows_where(rows, **where).groupby(by, sort=False)))
+        here = rows_where(rows, **where) if where else rows
+        if column not in here or here[column].isna().all(): raise MissingRows(f"no {label}")
+        groups = [("", here)] if by is None else here.groupby(by, sort=False)
+        return both(*(side_of(bootstrap_mean(g[column].dropna().astype(float), seed), limit, below,
+                              f"{label}, {name}" if by else label, len(g) if by else 0) for name, g in groups))
     return decide
 
 # %% ../nbs/51_claims.ipynb #94b8a892

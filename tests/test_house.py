@@ -223,6 +223,14 @@ def test_definitions_are_tested_where_they_stand():
     assert share > .6, f"{share:.0%} of {len(found)} definitions; none beside {', '.join(without)}"
 
 
+@pytest.mark.parametrize("path", notebooks, ids=lambda p: p.stem)
+def test_names_are_defined_once(path):
+    "A second definition of an exported name would silently replace the first, which its tests above still saw."
+    names = [n.name for source in code(path) if source.startswith("#| export")
+             for n in ast.parse(source).body if isinstance(n, ast.FunctionDef|ast.ClassDef)]
+    assert len(names) == len({*names}), sorted({n for n in names if names.count(n) > 1})
+
+
 def test_lines_are_short():
     "Notebooks are read on a forge: no line of a code cell over 120 characters; ruff asks the same of tests."
     found = {p.relative_to(root).as_posix(): [line for source in code(p) for line in source.splitlines()]
