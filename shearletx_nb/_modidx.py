@@ -138,6 +138,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'shearletx_nb.claims.claims_text': ('claims.html#claims_text', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.conclusions_stay': ('claims.html#conclusions_stay', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.every': ('claims.html#every', 'shearletx_nb/claims.py'),
+                                     'shearletx_nb.claims.evidence_text': ('claims.html#evidence_text', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.expected_numbers': ('claims.html#expected_numbers', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.findings_table': ('claims.html#findings_table', 'shearletx_nb/claims.py'),
                                      'shearletx_nb.claims.is_missing': ('claims.html#is_missing', 'shearletx_nb/claims.py'),

@@ -8,7 +8,8 @@ __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMEN
            'every', 'value_side', 'alike', 'same_everywhere', 'conclusions_stay', 'Claim', 'said_by', 'is_missing',
            'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table', 'read_findings', 'ledger',
            'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text', 'readme_table',
-           'replace_between', 'summary_text', 'expected_numbers', 'pages', 'stale_pages', 'update_pages', 'claims_text']
+           'replace_between', 'summary_text', 'expected_numbers', 'evidence_text', 'pages', 'stale_pages',
+           'update_pages', 'claims_text']
 
 # %% ../nbs/51_claims.ipynb #6b1127ce
 import json, re, textwrap
@@ -740,6 +741,22 @@ def expected_numbers(ledger:pd.DataFrame, figures:str|Path="figures")->str: # Ma
         lines.append((link(name), number, behind, time_text(Path(figures)/name)))
     return markdown_table(["experiment", "expected", "of", "time"], lines)
 
+# %% ../nbs/51_claims.ipynb #3c1f7a90
+def evidence_text(figures:str|Path="figures")->str: # Markdown, two sentences; empty without 18_firm
+    "What an explanation can and cannot tell, in the numbers of 18_firm."
+    path = Path(figures)/"18_firm"/"rows.csv"
+    if not path.is_file(): return ""
+    rows = pd.read_csv(path)
+    rows = rows.assign(still=(rows.left/rows.probability).clip(upper=1), share=100*rows.kept_l1)
+    mean = rows.groupby("protocol")[["alone", "still", "evidence", "share", "transfer"]].mean()
+    fast, firm = mean.loc["FAST"], mean.loc["FIRM"]
+    return (f"On {rows.image.nunique()} photographs ({', '.join(rows.classifier.unique())}), what `FAST` keeps has "
+            f"p = {fast.alone:.2f} in the mean when it is shown alone, but the photograph *without* it still has "
+            f"{100*fast.still:.0f} % of its class probability: an evidence of {fast.evidence:.2f}. What `FIRM` keeps has "
+            f"an evidence of {firm.evidence:.2f}, with {firm.share:.2g} % of the ℓ₁ norm instead of {fast.share:.2g} %; "
+            f"other classifiers give it {firm.transfer:.2f} of what they give the photograph, and `FAST`'s "
+            f"{fast.transfer:.2f}.")
+
 # %% ../nbs/51_claims.ipynb #8715effc
 def pages(root:str|Path)->dict[str, str]: # file -> what it should hold
     "The generated pages of a repository: CLAIMS.md, and README.md and ARTEFACT.md where they have the markers."
@@ -748,6 +765,7 @@ def pages(root:str|Path)->dict[str, str]: # file -> what it should hold
     found = {"CLAIMS.md": claims_page(book)}
     for name, marker, made in (("README.md", "claims", readme_table(book, figures)),
                                ("README.md", "summary", summary_text(book)),
+                               ("README.md", "evidence", evidence_text(figures)),
                                ("ARTEFACT.md", "numbers", expected_numbers(book, figures))):
         text = found.get(name, (Path(root)/name).read_text(encoding="utf-8") if (Path(root)/name).is_file() else "")
         if f"<!-- {marker}:" in text: found[name] = replace_between(text, marker, made)
