@@ -752,8 +752,9 @@ def evidence_text(figures:str|Path="figures")->str: # Markdown, two sentences; e
     fast, firm = mean.loc["FAST"], mean.loc["FIRM"]
     return (f"On {rows.image.nunique()} photographs ({', '.join(rows.classifier.unique())}), what `FAST` keeps has "
             f"p = {fast.alone:.2f} in the mean when it is shown alone, but the photograph *without* it still has "
-            f"{100*fast.still:.0f} % of its class probability: an evidence of {fast.evidence:.2f}. What `FIRM` keeps has "
-            f"an evidence of {firm.evidence:.2f}, with {firm.share:.2g} % of the ℓ₁ norm instead of {fast.share:.2g} %; "
+            f"{100*fast.still:.0f} % of its class probability: an evidence of {fast.evidence:.2f}. What `FIRM` keeps "
+            f"has an evidence of {firm.evidence:.2f}, with {firm.share:.2g} % of the ℓ₁ norm instead of "
+            f"{fast.share:.2g} %; "
             f"other classifiers give it {firm.transfer:.2f} of what they give the photograph, and `FAST`'s "
             f"{fast.transfer:.2f}.")
 
