@@ -58,10 +58,10 @@ def grid_spacing(T:Representation, band:Band)->int:
 
 # %% ../nbs/22_optimise.ipynb #7d20c5e1
 def band_groups(T:Representation,
-                shared:bool, # two neighbouring shears of a cone and scale are a group
+                shared:bool, # two neighbouring shears of a cone and scale are a group, if of one shape
                )->list[int]: # the number of each band's group
     "Which bands share their mask values; each is by itself if none do."
-    keys = [(b.scale, b.cone, b.shear//2) if shared and b.shear is not None else b.name for b in T.bands]
+    keys = [(b.scale, b.cone, b.shear//2, b.shape) if shared and b.shear is not None else b.name for b in T.bands]
     number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     return [number[key] for key in keys]
 
