@@ -529,8 +529,11 @@ def free_port(wanted:int|None=None)->int:
     if wanted is not None: whole_number("port", wanted, 1)
     with socket.socket() as s:
         try: s.bind(("127.0.0.1", wanted or 0))
-        except (OSError, OverflowError):
-            raise ValueError(f"port {wanted} is taken, or not allowed: give another, or none") from None
+        except (OSError, OverflowError) as error:
+            if wanted is not None:
+                raise ValueError(f"port {wanted} is taken, or not allowed: give another, or none") from None
+            raise RuntimeError(f"no port of this machine is free ({error}): end a program that listens on one, "
+                               "and try again") from None
         return s.getsockname()[1]
 
 # %% ../nbs/60_explorer.ipynb #fe9c451a

@@ -58,7 +58,7 @@ def test_names_lead_to_their_definitions(site):
     assert target("optimise_mask(T, model, x)", "README") == ("nbs/22_optimise", "def-optimise_mask")
     assert target("analyse", "nbs/10_representation") == ("nbs/10_representation", "def-Representation")
     assert target("experiments/06_scatter", "README") == ("nbs/experiments/06_scatter", "")
-    assert target("shearletx explain photo.jpg", "README") == ("nbs/56_cli", "")
+    assert target("shearletx explain photo.jpg", "README") == ("nbs/56_commands", "")
     assert target("study", "nbs/01_images") is None and target("study(grid, scores)", "README")[1] == "def-study"
     assert target("x.shape", "nbs/01_images") is None and target("steps=", "nbs/21_objective") is None
 
