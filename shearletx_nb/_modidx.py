@@ -532,6 +532,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'shearletx_nb.explorer.Picture': ('explorer.html#picture', 'shearletx_nb/explorer.py'),
                                        'shearletx_nb.explorer.Picture.__init__': ( 'explorer.html#picture.__init__',
                                                                                    'shearletx_nb/explorer.py'),
+                                       'shearletx_nb.explorer.Picture.clear': ('explorer.html#picture.clear', 'shearletx_nb/explorer.py'),
                                        'shearletx_nb.explorer.Picture.show': ('explorer.html#picture.show', 'shearletx_nb/explorer.py'),
                                        'shearletx_nb.explorer.ResultPanel': ('explorer.html#resultpanel', 'shearletx_nb/explorer.py'),
                                        'shearletx_nb.explorer.ResultPanel.__init__': ( 'explorer.html#resultpanel.__init__',
