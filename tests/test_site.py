@@ -10,8 +10,8 @@ root = Path(__file__).parents[1]
 sys.path.insert(0, str(root/"docs"))
 pytest.importorskip("sphinx", reason="the extra `site` is not installed")
 KINDS = ["index.html", "CLAIMS.html", "DIFFERENCES.html", "docs/gallery.html", "docs/api/index.html",
-         "docs/api/objective.html", "nbs/index.html", "nbs/21_objective.html", "nbs/experiments/06_scatter.html",
-         "search.html?q=shearlet"]
+         "docs/api/objective.html", "docs/api/reproduce.html", "nbs/index.html", "nbs/21_objective.html",
+         "nbs/53_study.html", "nbs/experiments/06_scatter.html", "search.html?q=shearlet"]
 
 
 @pytest.fixture(scope="module")
