@@ -9,7 +9,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
 root = Path(__file__).parents[1]
-COMMANDS = "nbs/56_cli"                             # where the command line is described
+COMMANDS = "nbs/56_commands"                        # where the command line is described
 TUTORIAL = "nbs/index"                              # which shows its imports
 KNOWN_AS = {"why": "Explanation"}                   # what prose calls an object
 

@@ -51,5 +51,5 @@ _all_ = ["attribute", "attribution_methods", "evaluate", "Claim", "Finding", "fi
 # %% ../nbs/99_all.ipynb #9bf71019
 def __getattr__(name:str):
     "A name that release 0.1.0 had here."
-    modules = sorted(set(d["syms"]) - {"shearletx_nb.all", "shearletx_nb.cli"})
+    modules = sorted(set(d["syms"]) - {"shearletx_nb.all", "shearletx_nb.commands", "shearletx_nb.cli"})
     return find_moved(name, "shearletx_nb.all", [m for m in modules if f"{m}.{name}" in d["syms"][m]])

@@ -134,7 +134,9 @@ class Picture:
         self.box = w.VBox([self.image, self.caption], layout=dict(width=width, max_width="100%", margin="0 12px 8px 0"))
     def show(self, image:Tensor|bytes, caption:str="")->None:
         self.image.value = image if isinstance(image, bytes) else jpeg(image)
+        self.image.layout.visibility = "visible"
         self.caption.value = f"<div class='sx-caption'>{caption}</div>"
+    def clear(self)->None: self.image.layout.visibility, self.caption.value = "hidden", ""
 
 # %% ../nbs/60_explorer.ipynb #c8eaa5c1
 STYLE = """<style>
@@ -144,7 +146,8 @@ STYLE = """<style>
 .sx-caption {line-height: 1.35; font-size: 13px}
 .sx-page .widget-label {min-width: 78px}
 .sx-message {line-height: 1.35}
-.sx-error {color: #a8321f}
+.sx-error {color: var(--sx-error, #a8321f)}
+[data-jp-theme-light="false"] {--sx-error: #ff8a75}
 """ + "".join(f".sx-turn-{a} {{transform: rotate({90-a}deg)}}\n" for a in range(0, 180)) + "</style>"
 
 # %% ../nbs/60_explorer.ipynb #7bde336e
@@ -259,7 +262,7 @@ class Choices:
         self.size = made(w.Dropdown, "pixels", options=sorted({96, 128, 192, 256, size}), value=size)
         self.target = made(w.Dropdown, "class", options=[("", 0)])
         self.named = made(w.Text, "or", placeholder="another class, by its name", continuous_update=False)
-        self.against = made(w.Dropdown, "rather than", options=[("nothing else", None)])
+        self.against = made(w.Dropdown, "rather than", options=[("nothing else", -1)])
         self.method = made(w.Dropdown, "method", options=list(study_methods()))
         self.protocol = made(w.Dropdown, "protocol", options=list(protocols()))
         self.lambda1, self.lambda2 = (made(w.BoundedFloatText, d, min=0, max=1e6, step=.5) for d in ("λ₁", "λ₂"))
@@ -346,7 +349,7 @@ class ResultPanel:
         "Make room for an explanation."
         self.this, self.against, self.why, self.every = this, against, None, max(1, steps//60)
         if self.rest is not None: self.rest.stop()
-        self.steps.start(steps); self.main.show(torch.ones(1, 8, 8), "")
+        self.steps.start(steps); self.main.clear()
         self.bands.box.layout.display = self.canvases.layout.display = "none"
 
     def grown(self, step:int, why:Explanation, terms)->None:
@@ -448,7 +451,7 @@ class Explorer:
         self.this = this = Exploration(x, self.models[c.classifier.value])
         five = this.likeliest()
         c.target.options = [(this.words(i), i) for i in five]
-        c.against.options = [("nothing else", None), *((this.names[i], i) for i in five)]
+        c.against.options = [("nothing else", -1), *((this.names[i], i) for i in five)]
         self.photo.show(x[0], "<br>".join(map(this.words, five)))
         self.result.start(this, 1); self.busy(False)
 
@@ -475,7 +478,7 @@ class Explorer:
         "Begin."
         c = self.choices
         if c.against.value == c.target.value: raise ValueError("the class and the one it is compared with are the same")
-        self.begin(c.target.value, c.against.value if has_protocol(c.method.value) else None)
+        self.begin(c.target.value, c.against.value if has_protocol(c.method.value) and c.against.value >= 0 else None)
 
     def control(self)->None:
         "The same for a class that is not in the photograph, drawn at random: how much is kept of that?"
@@ -529,8 +532,11 @@ def free_port(wanted:int|None=None)->int:
     if wanted is not None: whole_number("port", wanted, 1)
     with socket.socket() as s:
         try: s.bind(("127.0.0.1", wanted or 0))
-        except (OSError, OverflowError):
-            raise ValueError(f"port {wanted} is taken, or not allowed: give another, or none") from None
+        except (OSError, OverflowError) as error:
+            if wanted is not None:
+                raise ValueError(f"port {wanted} is taken, or not allowed: give another, or none") from None
+            raise RuntimeError(f"no port of this machine is free ({error}): end a program that listens on one, "
+                               "and try again") from None
         return s.getsockname()[1]
 
 # %% ../nbs/60_explorer.ipynb #fe9c451a
@@ -549,6 +555,16 @@ TEMPLATE = """{%- extends 'voila/templates/lab/index.html.j2' -%}
 {{ spinner.css() }}
 <style>.jp-mod-noOutputs.jp-mod-noInput {display: none}</style>
 {{ super.super() }}
+{{ resources.include_css("static/theme-dark.css")
+   | replace("<link" | safe, "<link media='(prefers-color-scheme: dark)'" | safe) }}
+<style>
+:root {color-scheme: light dark}
+@media (prefers-color-scheme: dark) {
+  body {--sx-error: #ff8a75; --jp-widgets-dropdown-arrow: url("data:image/svg+xml,\
+%3Csvg viewBox='0 0 18 18' xmlns='http://www.w3.org/2000/svg'%3E\
+%3Cpath d='M5 7l4 4 4-4' fill='none' stroke='%23ddd' stroke-width='2'/%3E%3C/svg%3E")}
+}
+</style>
 {%- endblock notebook_css -%}
 {%- block body_footer -%}
 {{ super() }}

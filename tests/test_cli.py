@@ -1,10 +1,12 @@
-"""What 56_cli does not carry: arguments of `shearletx explain` and of a sweep arrive where they belong."""
-import inspect
+"""What 56_commands does not carry: arguments of `shearletx explain` and of a sweep arrive where they belong."""
+import errno, inspect, socket, subprocess, sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest, torch
 
-from shearletx_nb import cli
+from shearletx_nb import commands
+from shearletx_nb.cli import main
 from shearletx_nb.images import load_image, sample_images
 from shearletx_nb.study import Grid
 
@@ -26,9 +28,9 @@ def asked(monkeypatch, line)->dict:
         def __call__(self, x, target, **options):
             seen.update(x=x, target=target, **options)
             raise ValueError("asked")
-    monkeypatch.setattr(cli, "mask_methods", lambda: {name: Explainer for name in ("shearletx", "waveletx")})
-    monkeypatch.setattr(cli, "load_classifier", lambda name: name)
-    assert cli.main(["explain", *line.split()]) == 2
+    monkeypatch.setattr(commands, "mask_methods", lambda: {name: Explainer for name in ("shearletx", "waveletx")})
+    monkeypatch.setattr(commands, "load_classifier", lambda name: name)
+    assert main(["explain", *line.split()]) == 2
     return seen
 
 
@@ -52,8 +54,8 @@ def gridded(monkeypatch, line)->dict:
     def grid(*arguments, **named):
         seen.update(inspect.signature(Grid).bind(*arguments, **named).arguments)
         raise ValueError("asked")
-    monkeypatch.setattr(cli, "Grid", grid)
-    assert cli.main(["sweep", *line.split()]) == 2
+    monkeypatch.setattr(commands, "Grid", grid)
+    assert main(["sweep", *line.split()]) == 2
     return seen
 
 
@@ -72,3 +74,23 @@ def test_sweep_as_asked(monkeypatch, tmp_path):
     expected = dict(images=str(tmp_path), methods=methods, classifiers=["a", "b"], protocols=["FAST", "SOUND"],
                     seeds=[1, 2], size=96, n=9, shuffle=4, listed="a.csv")
     assert gridded(monkeypatch, line) == expected
+
+
+def test_no_port_at_all(monkeypatch, tmp_path, capsys):
+    "One sentence, and an exit code of its own: nothing was wrong with the input."
+    def bind(self, address): raise OSError(errno.EADDRINUSE, "Address already in use")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(socket.socket, "bind", bind)
+    assert main(["explore", "--no-browser"]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("shearletx explore: no port of this machine is free") and not said.out
+    assert len(said.err.splitlines()) == 1
+
+
+def test_version_and_help_load_nothing():
+    "The command answers before torch is imported, which takes seconds; a command's own help may take them."
+    program = Path(sys.executable).parent/"shearletx"
+    for line in ("--version", "--help", "dance"):
+        done = subprocess.run([sys.executable, "-X", "importtime", program, line], capture_output=True, text=True)
+        loaded = {words.split("|")[2].strip() for words in done.stderr.splitlines() if words.count("|") == 2}
+        assert "shearletx_nb.cli" in loaded and not loaded & {"torch", "numpy", "matplotlib", "yaml"}, line

@@ -396,7 +396,7 @@ commands = {    # a command line, and words of the sentence
     "explain good.png --stepz 3": "unrecognized",
     "dance": "invalid choice",
     "": "required",
-    "sweep gone": "no such picture",
+    "sweep gone": "no such file or folder",
     "sweep empty": "no pictures",
     "sweep good.png empty": "one folder",
     "sweep good.png --n 0": "number of images",

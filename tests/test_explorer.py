@@ -117,6 +117,25 @@ def test_upload_explain_stop_switch_save(served):
         assert Image.open(folder/"page.png").convert("L").getextrema() == (0, 255)
 
 
+@pytest.mark.parametrize("dark", (False, True), ids=("light", "dark"))
+def test_colours_follow_the_browser(served, dark):
+    "Dark words on a light page, or light ones on a dark page; and every list shows its first choice."
+    server, folder, address = served
+    with browser(dark=dark) as driver:
+        page = Page(driver, address)
+        def lightness(css:str, what:str)->float:
+            colour = page.all(css)[0].value_of_css_property(what)
+            return sum(map(float, re.findall(r"[\d.]+", colour)[:3]))/3
+        words = [lightness(css, "color") for css in (".sx-caption", ".sx-page label", ".sx-page select",
+                                                     ".sx-page button:not(.mod-primary)")]
+        driver.save_screenshot(str(folder/"colours.png"))
+        ground = Image.open(folder/"colours.png").convert("L").getpixel((1290, 990))
+        field = lightness(".sx-page select", "background-color")
+        if dark: assert max(ground, field) < 60 and min(words) > 180
+        else: assert min(ground, field) > 230 and max(words) < 80
+        assert all(e.get_property("selectedIndex") >= 0 for e in page.all(".sx-page select"))
+
+
 def test_bad_uploads_are_refused_in_a_sentence(served):
     "A text, a picture of 100 megapixels; one of 50 is taken."
     server, folder, address = served

@@ -297,7 +297,8 @@ def test_sweep_on_a_disk_that_fills_up(tmp_path):
 
 def start(folder:Path, *arguments:str)->subprocess.Popen:
     "The command, in a group of processes as a terminal makes one; it returns when the command begins its work."
-    code = "import sys\nfrom shearletx_nb.cli import main\nprint('ready', flush=True)\nsys.exit(main(sys.argv[1:]))"
+    code = ("import sys\nimport shearletx_nb.commands\nfrom shearletx_nb.cli import main\n"
+            "print('ready', flush=True)\nsys.exit(main(sys.argv[1:]))")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH")))),
            "CI": "true", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, env=env, text=True,

@@ -10,8 +10,8 @@ root = Path(__file__).parents[1]
 sys.path.insert(0, str(root/"docs"))
 pytest.importorskip("sphinx", reason="the extra `site` is not installed")
 KINDS = ["index.html", "CLAIMS.html", "DIFFERENCES.html", "docs/gallery.html", "docs/api/index.html",
-         "docs/api/objective.html", "nbs/index.html", "nbs/21_objective.html", "nbs/experiments/06_scatter.html",
-         "search.html?q=shearlet"]
+         "docs/api/objective.html", "docs/api/reproduce.html", "nbs/index.html", "nbs/21_objective.html",
+         "nbs/53_study.html", "nbs/experiments/06_scatter.html", "search.html?q=shearlet"]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_names_lead_to_their_definitions(site):
     assert target("optimise_mask(T, model, x)", "README") == ("nbs/22_optimise", "def-optimise_mask")
     assert target("analyse", "nbs/10_representation") == ("nbs/10_representation", "def-Representation")
     assert target("experiments/06_scatter", "README") == ("nbs/experiments/06_scatter", "")
-    assert target("shearletx explain photo.jpg", "README") == ("nbs/56_cli", "")
+    assert target("shearletx explain photo.jpg", "README") == ("nbs/56_commands", "")
     assert target("study", "nbs/01_images") is None and target("study(grid, scores)", "README")[1] == "def-study"
     assert target("x.shape", "nbs/01_images") is None and target("steps=", "nbs/21_objective") is None
 
