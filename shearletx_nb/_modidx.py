@@ -438,6 +438,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'shearletx_nb/explanation.py'),
                                           'shearletx_nb.explanation.Explanation.__len__': ( 'explanation.html#explanation.__len__',
                                                                                             'shearletx_nb/explanation.py'),
+                                          'shearletx_nb.explanation.Explanation.__repr__': ( 'explanation.html#explanation.__repr__',
+                                                                                             'shearletx_nb/explanation.py'),
                                           'shearletx_nb.explanation.Explanation.coefficients': ( 'explanation.html#explanation.coefficients',
                                                                                                  'shearletx_nb/explanation.py'),
                                           'shearletx_nb.explanation.Explanation.image': ( 'explanation.html#explanation.image',

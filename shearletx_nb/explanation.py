@@ -40,6 +40,12 @@ class Explanation:
     model:nn.Module|None=None      # the explained classifier; not saved
 
     def __len__(self)->int: return len(self.x)
+    def __repr__(self)->str:
+        "One line: the tensors themselves would fill a screen."
+        def numbers(v): return ", ".join(f"{n:.3g}" for n in v.tolist())
+        return (f"Explanation({self.method or 'a mask'} on {type(self.representation).__name__}: images "
+                f"{tuple(self.x.shape)}, classes {self.target.tolist()}, p [{numbers(self.probability)}], "
+                f"mean of the mask [{numbers(self.mask.flatten(1).mean(dim=1))}])")
     def __getitem__(self, part:slice)->"Explanation":
         "Some of the images, such as why[:2]."
         if not isinstance(part, slice):
