@@ -1063,6 +1063,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                   'shearletx_nb/representation.py'),
                                              'shearletx_nb.representation.Representation.n_coefficients': ( 'representation.html#representation.n_coefficients',
                                                                                                             'shearletx_nb/representation.py'),
+                                             'shearletx_nb.representation.Representation.named': ( 'representation.html#representation.named',
+                                                                                                   'shearletx_nb/representation.py'),
                                              'shearletx_nb.representation.Representation.split': ( 'representation.html#representation.split',
                                                                                                    'shearletx_nb/representation.py'),
                                              'shearletx_nb.representation.Representation.synthesise': ( 'representation.html#representation.synthesise',
