@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from .classifiers import load_classifier, probabilities, tensors_digest
 from .core import atomic_path
+from .decimated_shearlet import DecimatedShearlet # imported, so that Representation.from_dict knows them
 from .perturbation import band_statistics
 from .representation import Representation
-from .shearlet import Shearlet      # imported, so that Representation.from_dict knows them
+from .shearlet import Shearlet
 from .wavelet import Wavelet
 
 # %% ../nbs/30_explanation.ipynb #0b3f2244

@@ -35,8 +35,10 @@ class MaskExplainer:
                  lambda1:float|None=None,    # None: the paper's
                  lambda2:float|None=None,
                  max_samples_per_pass:int=8, plateau:Plateau|None=None,
+                 of:type[Representation]|str|None=None, # another representation, or its name; None: the subclass's
                  **representation,           # options of the representation, such as n_scales=3
                 ):
+        if of is not None: self.of = Representation.named(of) if isinstance(of, str) else of
         check_names(representation, self.of, ["shape"])
         self.model = load_classifier(model)
         given = {k: v for k, v in dict(steps=steps, samples=samples, lr=lr, betas=betas).items() if v is not None}

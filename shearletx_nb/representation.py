@@ -138,12 +138,17 @@ class Representation(nn.Module):
             raise ValueError(f"{type(self).__name__} cannot be written down: it states no `settings`")
         return dict(kind=type(self).__name__, shape=list(self.shape), **self.settings)
     @staticmethod
+    def named(kind:str)->type["Representation"]:
+        "The class of that name, of those derived from this one that were imported."
+        kinds = {derived.__name__: derived for derived in _derived(Representation)}
+        if kind not in kinds: raise ValueError(f"unknown representation {kind!r}: {', '.join(kinds)} are known")
+        return kinds[kind]
+
+    @staticmethod
     def from_dict(facts:dict)->"Representation":
         "The representation that `to_dict` wrote down, of any class derived from this one that was imported."
-        kinds, options = {kind.__name__: kind for kind in _derived(Representation)}, dict(facts)
-        if (kind := options.pop("kind")) not in kinds:
-            raise ValueError(f"unknown representation {kind!r}: {', '.join(kinds)} are known")
-        return kinds[kind](tuple(options.pop("shape")), **options)
+        options = dict(facts)
+        return Representation.named(options.pop("kind"))(tuple(options.pop("shape")), **options)
 
 # %% ../nbs/10_representation.ipynb #5ebb03ca
 class Pixels(Representation):
