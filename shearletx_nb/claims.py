@@ -693,13 +693,13 @@ def time_text(folder:Path)->str:
 
 # %% ../nbs/51_claims.ipynb #a60799c4
 def readme_table(ledger:pd.DataFrame, figures:str|Path="figures")->str: # Markdown
-    "One row per experiment: paper item, verdicts in few words, one number, notebook, time."
+    "One row per experiment: paper item, verdicts by protocol with the most pictures, one number, notebook, time."
     lines = []
     for name in [*ITEMS, *sorted({*ledger.experiment} - {*ITEMS, ""})]:
         own = ledger[ledger.experiment == name]
         tested, open_ = own[own.verdict != "not tested"], own[own.verdict == "not tested"]
         groups = sorted(tested.groupby("protocol", sort=False), key=lambda g: g[0] not in ("", "PAPER"))
-        said = [f"{p}: {tally(g)}" if p and (len(groups) > 1 or p != "PAPER") else tally(g) for p, g in groups]
+        said = [f"{p}, n = {g.n.max()}: {tally(g)}" if p else tally(g) for p, g in groups]
         rest = open_[~open_.id.isin(tested.id)]
         said += [tally(rest)] if len(rest) else []
         number = next((r.number for _, g in groups for r in g.itertuples() if r.number), "")
