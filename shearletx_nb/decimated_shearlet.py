@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np, torch
 from torch import Tensor
 
-from .core import whole_number
-from .representation import Band, Representation
-from .shearlet_filters import default_shear_levels, shearlet_index
+from .representation import Band
+from .shearlet import DirectionalRepresentation
+from .shearlet_filters import checked_system, shearlet_index
 
 # %% ../nbs/14_decimated_shearlet.ipynb #8c334e4b
 def meyer_step(u:np.ndarray)->np.ndarray:
@@ -174,12 +174,7 @@ def decimated_system(shape:tuple[int,int],                 # (H, W) of the pictu
                      shear_levels:Sequence[int]|None=None, # one per scale, coarse to fine; None: 1, 1, 2, 2, 3, ...
                     )->tuple[list[tuple[int, int, int]], tuple[Wrapping, ...]]: # addresses and tables
     "The decimated shearlet system for pictures of a given size."
-    if not isinstance(shape, Sequence) or len(shape) != 2: raise ValueError(f"the shape is (H, W), got {shape!r}")
-    shape, n_scales = tuple(whole_number("a side", n, 1) for n in shape), whole_number("n_scales", n_scales, 1)
-    levels = default_shear_levels(n_scales) if shear_levels is None else shear_levels
-    levels = tuple(whole_number("a shear level", level) for level in levels)
-    if len(levels) != n_scales:
-        raise ValueError(f"one shear level per scale is needed: {n_scales} of them, got {levels}")
+    shape, levels = checked_system(shape, n_scales, shear_levels)
     return decimated_index(levels), _make_wrappings(shape, levels)
 
 # %% ../nbs/14_decimated_shearlet.ipynb #567d7f4e
@@ -225,7 +220,7 @@ class _Synthesise(torch.autograd.Function):
     def backward(ctx, g): return _Analyse.apply(g, ctx.T), None
 
 # %% ../nbs/14_decimated_shearlet.ipynb #8547a500
-class DecimatedShearlet(Representation):
+class DecimatedShearlet(DirectionalRepresentation):
     "Band-limited shearlets, decimated: a Parseval frame with few coefficients; they lie flat, low-pass first."
     def __init__(self,
                  shape:tuple[int,int],          # (H, W) of the pictures
@@ -246,17 +241,6 @@ class DecimatedShearlet(Representation):
         rms = np.array([t.rms for t in self.tables])
         for name, a in dict(rms=rms, **{n: self._joined(n) for n in ("wrap_weight", "unwrap_weight")}).items():
             self.register_buffer(name, torch.tensor(a, dtype=dtype, device=device), persistent=False)
-
-    def _apply(self, fn, recurse=True):
-        before = self.rms.dtype
-        super()._apply(fn, recurse)
-        if self.rms.dtype != before: self._fill(self.rms.dtype, self.rms.device)
-        return self
-
-    def check(self, x, trailing, finite=True):
-        if isinstance(x, Tensor) and x.is_floating_point() and x.dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"shearlets are computed in float32 or float64, got {x.dtype}: use x.float()")
-        return super().check(x, trailing, finite)
 
     @property
     def wrap_tables(self)->list[tuple]:
@@ -286,16 +270,3 @@ class DecimatedShearlet(Representation):
         shapes = iter([*self.bands, self.bands[-1]])                 # one more, for `unwrap_bands` to refuse
         checked = (self.check(c, b.shape, finite=False) for c, b in zip(bands, shapes))
         return unwrap_bands(checked, self.unwrap_tables, self.shape)
-
-    def position(self, cone:int, # 1 or 2; 0 for the low-pass
-                 scale:int,      # 1 (coarse) to n_scales, n_scales+1 for the pixel scale; 0 for the low-pass
-                 shear:int,      # -2^level to 2^level
-                )->int:          # 0 to K-1
-        "The place of a band among `bands`."
-        if (address := (cone, scale, shear)) not in self.index:
-            raise ValueError(f"there is no band (cone, scale, shear) = {address}; T.index lists all {len(self.index)}")
-        return self.index.index(address)
-
-    def band(self, c:Tensor, cone:int, scale:int, shear:int)->Tensor: # (..., N) -> (..., h, w)
-        "One band of the coefficients, a view."
-        return self.split(c)[self.position(cone, scale, shear)]

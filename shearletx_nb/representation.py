@@ -140,7 +140,8 @@ class Representation(nn.Module):
     @staticmethod
     def named(kind:str)->type["Representation"]:
         "The class of that name, of those derived from this one that were imported."
-        kinds = {derived.__name__: derived for derived in _derived(Representation)}
+        kinds = {derived.__name__: derived for derived in _derived(Representation)
+                 if derived.analyse is not Representation.analyse}
         if kind not in kinds: raise ValueError(f"unknown representation {kind!r}: {', '.join(kinds)} are known")
         return kinds[kind]
 

@@ -7,7 +7,7 @@ __all__ = ['FALLBACK_FILTERS', 'scaling_filter', 'cosine_coefficients', 'filter_
            'bandpass', 'maximally_flat_map', 'mcclellan', 'polynomial_and_map', 'directional_filter',
            'even_and_odd_sums', 'wedge_spectra', 'least_image_side', 'default_shear_levels', 'filter_taps',
            'choose_filters', 'shearlet_index', 'half_spectrum_weights', 'full_spectrum', 'ShearletSystem',
-           'shearlet_filters']
+           'checked_system', 'shearlet_filters']
 
 # %% ../nbs/12_shearlet_filters.ipynb #c93f2aeb
 import functools, warnings
@@ -304,6 +304,20 @@ def _frozen(filter):
     a = np.asarray(filter, float)
     return tuple(a.tolist()) if a.ndim == 1 else tuple(map(tuple, a.tolist()))
 
+# %% ../nbs/12_shearlet_filters.ipynb #e5b1c7d2
+def checked_system(shape:tuple[int,int],                # (H, W) of the pictures
+                   n_scales:int,
+                   shear_levels:Sequence[int]|None=None, # one per scale; None: 1, 1, 2, 2, 3, ...
+                  )->tuple[tuple[int,int], tuple[int,...]]: # shape and shear levels
+    "What a system is asked for, in plain numbers; what makes none is refused."
+    if not isinstance(shape, Sequence) or len(shape) != 2: raise ValueError(f"the shape is (H, W), got {shape!r}")
+    shape, n_scales = tuple(whole_number("a side", n, 1) for n in shape), whole_number("n_scales", n_scales, 1)
+    levels = default_shear_levels(n_scales) if shear_levels is None else shear_levels
+    levels = tuple(whole_number("a shear level", level) for level in levels)
+    if len(levels) != n_scales:
+        raise ValueError(f"one shear level per scale is needed: {n_scales} of them, got {levels}")
+    return shape, levels
+
 # %% ../nbs/12_shearlet_filters.ipynb #2d9ad7ab
 def shearlet_filters(shape:tuple[int,int],                  # (H, W) of the pictures
                      n_scales:int=4,                        # the paper's 4
@@ -313,17 +327,12 @@ def shearlet_filters(shape:tuple[int,int],                  # (H, W) of the pict
                      scaling_filter=9,                      # a number of taps, or an array of them: odd and symmetric
                     )->ShearletSystem:                      # cached by these parameters
     "The digital shearlet system for pictures of a given size."
-    if not isinstance(shape, Sequence) or len(shape) != 2: raise ValueError(f"the shape is (H, W), got {shape!r}")
-    shape, n_scales = tuple(whole_number("a side", n, 1) for n in shape), whole_number("n_scales", n_scales, 1)
-    levels = default_shear_levels(n_scales) if shear_levels is None else shear_levels
-    levels = tuple(whole_number("a shear level", level) for level in levels)
-    if len(levels) != n_scales:
-        raise ValueError(f"one shear level per scale is needed: {n_scales} of them, got {levels}")
+    shape, levels = checked_system(shape, n_scales, shear_levels)
     asked = _frozen(directional_filter), _frozen(scaling_filter)
     chosen = choose_filters(shape, levels, *asked)
     if chosen != asked:
         needed = least_image_side(levels, filter_taps(asked[0], 2), filter_taps(asked[1], 1))
         warnings.warn(f"pictures of {shape[0]}x{shape[1]} are too small for the directional filter {asked[0]} "
-                      f"with the scaling filter {asked[1]} at {n_scales} scales (a side of {needed} is needed): "
+                      f"with the scaling filter {asked[1]} at {len(levels)} scales (a side of {needed} is needed): "
                       f"using {chosen[0]} with {chosen[1]}", stacklevel=2)
     return _make_system(shape, levels, bool(full), *chosen)
