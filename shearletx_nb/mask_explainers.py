@@ -32,6 +32,7 @@ class MaskExplainer:
                  *, protocol:Protocol|str=PAPER, # or its name
                  steps:int|None=None,        # these, if given, instead of the protocol's
                  samples:int|None=None, lr:float|None=None, betas:tuple[float, float]|None=None,
+                 precision:str|None=None,    # "bfloat16": quicker passes of the classifier in the search
                  lambda1:float|None=None,    # None: the paper's
                  lambda2:float|None=None,
                  max_samples_per_pass:int=8, plateau:Plateau|None=None,
@@ -41,7 +42,8 @@ class MaskExplainer:
         if of is not None: self.of = Representation.named(of) if isinstance(of, str) else of
         check_names(representation, self.of, ["shape"])
         self.model = load_classifier(model)
-        given = {k: v for k, v in dict(steps=steps, samples=samples, lr=lr, betas=betas).items() if v is not None}
+        given = {k: v for k, v in dict(steps=steps, samples=samples, lr=lr, betas=betas,
+                                            precision=precision).items() if v is not None}
         self.protocol = replace(protocol_named(protocol), **given)
         self.max_samples_per_pass, self.plateau = max_samples_per_pass, plateau
         self.lambda1 = self._lambda1() if lambda1 is None else lambda1

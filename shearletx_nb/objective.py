@@ -34,13 +34,13 @@ PROTOCOL_CHECKS = {             # fields -> what must be true of them
     "amplitude": (one_of, "full", "random"),
     "canvas": (one_of, "mean", "mean and zero", "mean or zero", "random"),
     "mask_grid": (one_of, "coefficients", "neighbourhoods", "neighbouring shears"),
+    "precision": (one_of, "full", "bfloat16"),
     "noise": (lambda what, value: noise_function(value),),
     "steps pursuit": (whole_number, 0),
     "samples removals": (whole_number, 1),
     "noise_free transformations growth settle prune": (real_number, "a share between 0 and 1", lambda v: 0 <= v <= 1),
     "necessity penalty waveletx_lambda1": (real_number, "a weight that is not negative", lambda v: 0 <= v < math.inf),
     "lr": (real_number, "a positive number", lambda v: 0 < v < math.inf)}
-
 
 # %% ../nbs/21_objective.ipynb #931dedd7
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class Protocol:
     growth:float=1.                  # share of a step that is taken where it makes a mask value larger
     settle:float=0.                  # share of the steps, the last: from the best mask so far, the rate falls to zero
     prune:float=0.                   # mask values below it become zero for good, from there on
+    precision:str="full"             # of the classifier's passes in the search: its own; or "bfloat16", quicker
 
     def __post_init__(self): check_fields(self, PROTOCOL_CHECKS); check_together(self)
-
 
 # %% ../nbs/21_objective.ipynb #5921f0d7
 def check_together(protocol:Protocol)->None:

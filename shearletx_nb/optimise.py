@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor, nn
 
-from .classifiers import folded, frozen
+from .classifiers import folded, frozen, in_bfloat16
 from .core import generator, progress_bar
 from .objective import PAPER, Objective, Protocol, Terms
 from .representation import Band, Representation
@@ -227,6 +227,7 @@ def optimise_mask(T:Representation,
     with frozen(model), progress_bar(progress=progress, total=B*steps, desc="optimising masks", unit="step") as bar:
         try:
             quick = folded(model, any_picture)
+            if protocol.precision == "bfloat16": quick = in_bfloat16(quick, any_picture)
             for i in range(B):
                 objective = Objective(T, quick, x[i:i+1], target[i:i+1], protocol, (lambda1, lambda2), seed,
                                       max_samples_per_pass)

@@ -39,7 +39,7 @@ from .controls import (Control, KeepDistribution, adversary, evidence, kept_shar
                                    sanity_check, similarity)
 from .core import Run, atomic_path, digest, progress_bar, read_sealed, sealed_json, whole_number
 from .explanation import Explanation, load_explanation
-from .images import ImageFolder, load_image
+from .images import ImageFolder, load_image, sample_images
 from .mask_explainers import CartoonX, MaskExplainer, PixelMask, ShearletX, WaveletX
 from .metrics import invented_edges, probability_under_noise
 from .objective import PAPER, Protocol, protocol_named
@@ -556,14 +556,16 @@ def sanity_rows(cell:dict)->list[dict]: # one per check
         return as_mask(explainer(x, target, seed=seed, progress=False))
     base = explain(load_classifier(cell["classifier"]), load_image(cell["file"], cell["size"]), seed=cell["seed"])
     parts = evidence(base) | dict(left_random=evidence(random_removal(base, cell["seed"]))["left"])
-    found = []
+    found, images = [], sample_images(cell["size"]).images
     for check, level in [("as it is", 0.), *checks]:
-        why = base if check == "as it is" else sanity_check(explain, base, check, level, cell["seed"], pursuit, noise)
+        why = base
+        if check != "as it is": why = sanity_check(explain, base, check, level, cell["seed"], pursuit, noise, images)
         if "pictures" in cell:
             with atomic_path(sanity_picture(cell["pictures"], cell, check, level)) as partial:
                 save_image(display_image(why), partial, format="jpeg")
         found.append(dict(check=check, level=float(level), explained=why.target.item(),
-                          kept_l1=kept_shares(why)["l1"].item(), **similarity(base, why)))
+                          kept_l1=kept_shares(why)["l1"].item(), reached=why.kept_probability("mean").item(),
+                          **similarity(base, why)))
     return [found[0] | {k: v.item() for k, v in parts.items()}, *found[1:]]
 
 # %% ../nbs/53_study.ipynb #fe9075a7

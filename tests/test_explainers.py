@@ -46,8 +46,8 @@ def test_canvases(T, C):
 
 
 def test_options_arrive():
-    "Steps, samples, rate, betas and penalties that are given win over the protocol's."
-    options = dict(steps=3, samples=4, lr=.2, betas=(.5, .6))
+    "Steps, samples, rate, betas, precision and penalties that are given win over the protocol's."
+    options = dict(steps=3, samples=4, lr=.2, betas=(.5, .6), precision="bfloat16")
     for explainer in (ShearletX, WaveletX, PixelMask):
         explain = explainer(MODEL, protocol="FAST", lambda1=.3, lambda2=.4, **options)
         assert explain.protocol == replace(FAST, **options) and (explain.lambda1, explain.lambda2) == (.3, .4)

@@ -73,6 +73,8 @@ PROTOCOLS = dict(
                "a mask value per coefficient | the same | FIRM: single coefficients are what one draws with"),
     pursuit=(0, 0, 0, 0, 0,
              "no head start | none | none: it is the adversary's (46_controls)"),
+    precision=("full", "full", "full", "full", "full",
+               "not said; float32 | float32 | the same"),
 )
 
 
