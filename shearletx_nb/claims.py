@@ -688,11 +688,12 @@ ITEMS = {"01_transforms": "Background: shearlets and wavelets",
 
 # %% ../nbs/51_claims.ipynb #4d1433a3
 def time_text(folder:Path)->str:
-    "How long an experiment took, by its manifest; empty without one."
+    "How long an experiment took, by its manifest; empty without one, or where it did not end."
     path = folder/"manifest.json"
     if not path.is_file(): return ""
     m = json.loads(path.read_text(encoding="utf-8"))
-    s = m.get("seconds", 0)+m.get("seconds_before", 0)
+    if m.get("seconds") is None: return ""
+    s = m["seconds"]+m.get("seconds_before", 0)
     return f"{s:.0f} s" if s < 60 else f"{s/60:.0f} min" if s < 3600 else f"{s/3600:.1f} h"
 
 # %% ../nbs/51_claims.ipynb #a60799c4
