@@ -124,8 +124,9 @@ def logits_for(model:nn.Module,         # pictures to an answer that holds logit
         raise ValueError(_why_not(model, x, error)) from error
     check_logits(z, output := getattr(model, "output", None), what)
     if output != "sigmoid" and adds_up_to_one(z):               # logits may do so by chance, probabilities do so always
-        with torch.no_grad(): other = logits_of(model((x.detach()+.5) % 1), len(x))
-        if adds_up_to_one(other):
+        with torch.no_grad():
+            others = [logits_of(model(other), len(x)) for other in ((x.detach()+.5) % 1, x.detach()/2)]
+        if all(map(adds_up_to_one, others)):
             raise ValueError("the model returned probabilities; logits are needed: "
                              "the layer before its softmax, or the logarithm of its answer")
     return z

@@ -230,6 +230,25 @@ def test_names_are_defined_once(path):
     assert len(names) == len({*names}), sorted({n for n in names if names.count(n) > 1})
 
 
+DRAWS = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
+
+def unseeded_draws(source:str)->list[str]:
+    "Calls of torch that draw from its global state, which every process begins elsewhere."
+    if "manual_seed" in source: return []
+    return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "torch" and node.func.attr in DRAWS
+            and "generator" not in {k.arg for k in node.keywords}]
+
+
+@pytest.mark.parametrize("path", notebooks, ids=lambda p: p.stem)
+def test_draws_have_a_seed(path):
+    "A test that draws anew in every run fails once in a while, and nobody can say on what."
+    assert unseeded_draws("x = torch.rand(2)") and not unseeded_draws("x = torch.rand(2, generator=g)")
+    found = [draw for cell in code(path) for draw in unseeded_draws(cell)]
+    assert not found, f"{path.name} draws without generator=: {found}"
+
+
 def test_lines_are_short():
     "Notebooks are read on a forge: no line of a code cell over 120 characters; ruff asks the same of tests."
     found = {p.relative_to(root).as_posix(): [line for source in code(p) for line in source.splitlines()]
