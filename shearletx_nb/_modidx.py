@@ -850,6 +850,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'shearletx_nb/objective.py'),
                                         'shearletx_nb.objective.Objective.plan': ( 'objective.html#objective.plan',
                                                                                    'shearletx_nb/objective.py'),
+                                        'shearletx_nb.objective.Objective.weights': ( 'objective.html#objective.weights',
+                                                                                      'shearletx_nb/objective.py'),
                                         'shearletx_nb.objective.Protocol': ('objective.html#protocol', 'shearletx_nb/objective.py'),
                                         'shearletx_nb.objective.Protocol.__post_init__': ( 'objective.html#protocol.__post_init__',
                                                                                            'shearletx_nb/objective.py'),

@@ -111,7 +111,7 @@ SOUND = replace(PAPER, noise_free=.5, canvas="mean and zero", settle=.2)
 FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8), growth=.4, prune=.1)
 
 # %% ../nbs/21_objective.ipynb #6887ac26
-FIRM = replace(FAST, fidelity="capped", necessity=1., transformations=.5, mask_grid="neighbourhoods", penalty=2.)
+FIRM = replace(FAST, necessity=1., transformations=1., mask_grid="neighbourhoods", penalty=3., prune=.2)
 
 # %% ../nbs/21_objective.ipynb #41c1e769
 def protocol_named(name:str|Protocol)->Protocol:
@@ -355,7 +355,7 @@ class Objective:
         c = T.analyse(x)
         self.mean, self.std = noise_statistics(T, x, c, self.protocol)
         self.mixing = mixing_of(self.protocol, T, x, c, self.mean, self.std)
-        if self.protocol.fidelity == "capped":
+        if self.protocol.fidelity == "capped" or self.protocol.necessity:
             p = torch.cat([class_probabilities(model, logits_for(model, image[None], "the picture")) for image in x])
             self.probability = p.gather(1, target[:, None])[:, 0].detach()
 
@@ -372,8 +372,15 @@ class Objective:
     def change(self, step:int)->Transformations|None:
         "What the samples of a step undergo before the classifier sees them."
         if not self.protocol.transformations: return None
-        n, draw = len(self.plan(step).weight), generator(self.seed, 0, step, 2)
-        return draw_transformations(n, self.protocol.transformations, draw, self.x)
+        plan, draw = self.plan(step), generator(self.seed, 0, step, 2)
+        still = [len(plan.W)-1, -1]                              # the last that is kept, the last that is taken out
+        return draw_transformations(len(plan.weight), self.protocol.transformations, draw, self.x, still)
+
+    def weights(self, plan:SamplePlan)->Tensor: # (P,S+R)
+        "What a sample counts; what is left counts by what there was, by a tenth at least."
+        weight = plan.weight.repeat(len(self.x), 1)
+        if plan.removals: weight[:, len(plan.W):] /= self.probability[:, None].clamp(min=.1)
+        return weight
 
     def limits(self, plan:SamplePlan)->Tensor|None: # (2,P,S+R)
         "Between which a class probability counts: up to the picture's; without its explanation, down to 2 % of it."
@@ -395,11 +402,12 @@ class Objective:
                               self.limits(plan), self.protocol.clamp == "image", self.change(step),
                               self.max_samples_per_pass)
         spatial, slope = spatial_penalty(self.mixing.explanation(F), self.protocol.spatial)
+        weight = self.weights(plan)
         if gradient is not None:
-            g.mul_(plan.weight[:, None, None, None])
+            g.mul_(weight[..., None, None, None])
             self._gradient(m, step, plan, self.mixing.gradient(g, -self.lambda2*slope, plan), gradient)
         average, kept = m.flatten(1).mean(dim=1), len(plan.W)
-        return Terms(term @ plan.weight - self.lambda1*average - self.lambda2*spatial,
+        return Terms((term*weight).sum(dim=1) - self.lambda1*average - self.lambda2*spatial,
                      p[:, :kept] @ plan.weight[:kept], average, spatial,
                      p[:, kept:].mean(dim=1) if plan.removals else None)
 

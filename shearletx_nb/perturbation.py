@@ -8,7 +8,7 @@ __all__ = ['band_groups', 'band_statistics', 'uniform_noise', 'gaussian_noise', 
 
 # %% ../nbs/20_perturbation.ipynb #2fa58ffd
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -112,6 +112,7 @@ def draw_transformations(n:int,                   # how many
                          strength:float,          # 0: none; 1: up to 15 % shift, 20 % scale, 9°, 40 % contrast
                          draw:torch.Generator,
                          like:Tensor|None=None,   # dtype and device
+                         still:Sequence[int]=(),  # pictures that stay as they are
                         )->Transformations:
     "Random small transformations."
     shift_x, shift_y, scale, angle, contrast = strength*(2*torch.rand(5, n, generator=draw)-1)
@@ -120,4 +121,5 @@ def draw_transformations(n:int,                   # how many
     rows = [torch.stack([mirror*scale*angle.cos(), -scale*angle.sin(), 2*.15*shift_x], dim=1),
             torch.stack([mirror*scale*angle.sin(), scale*angle.cos(), 2*.15*shift_y], dim=1)]
     found = Transformations(torch.stack(rows, dim=1), 1+.4*contrast)
+    found.places[list(still)], found.contrast[list(still)] = torch.eye(2, 3), 1.
     return found if like is None else Transformations(found.places.to(like), found.contrast.to(like))

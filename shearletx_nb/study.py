@@ -680,7 +680,7 @@ def _collect(cells:list[dict], read:Callable[[str], pa.Table|None])->pa.Table: #
     places = [(cell, first[cell["rows"]]+i) for cell in cells if cell["rows"] in found
               for i in range(len(found[cell["rows"]]))]
     if not places: return pa.Table.from_pylist([])
-    rows = pa.concat_tables(found.values(), promote_options="default").take([place for _, place in places])
+    rows = pa.concat_tables(found.values(), promote_options="permissive").take([place for _, place in places])
     own = [{**{k: v for k, v in cell.items() if k != "rows"}, "key": cell["rows"], "task": cell["key"]}
            for cell, _ in places]
     if "method" in own[0]: _name_areas(own, rows)
