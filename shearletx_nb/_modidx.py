@@ -352,6 +352,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'shearletx_nb.controls.sanity_check': ('controls.html#sanity_check', 'shearletx_nb/controls.py'),
                                        'shearletx_nb.controls.similarity': ('controls.html#similarity', 'shearletx_nb/controls.py'),
                                        'shearletx_nb.controls.specificity': ('controls.html#specificity', 'shearletx_nb/controls.py'),
+                                       'shearletx_nb.controls.with_recognition': ( 'controls.html#with_recognition',
+                                                                                   'shearletx_nb/controls.py'),
                                        'shearletx_nb.controls.with_transfer': ('controls.html#with_transfer', 'shearletx_nb/controls.py')},
             'shearletx_nb.core': { 'shearletx_nb.core.Run': ('core.html#run', 'shearletx_nb/core.py'),
                                    'shearletx_nb.core.Run.__init__': ('core.html#run.__init__', 'shearletx_nb/core.py'),

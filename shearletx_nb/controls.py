@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['mean_probability', 'evidence_of', 'evidence', 'random_removal', 'image_number', 'other_classes', 'adversary',
            'controls', 'kept_shares', 'specificity', 'Control', 'control_sentence', 'evidence_scores', 'control_scores',
-           'with_transfer', 'compare_controls', 'Agreement', 'KeepDistribution', 'refit_norms', 'Levelled',
-           'randomised', 'similarity', 'sanity_check']
+           'with_transfer', 'with_recognition', 'compare_controls', 'Agreement', 'KeepDistribution', 'refit_norms',
+           'Levelled', 'randomised', 'similarity', 'sanity_check']
 
 # %% ../nbs/46_controls.ipynb #55128177
 import copy, hashlib, math
@@ -230,6 +230,13 @@ def with_transfer(rows:pd.DataFrame, # of control_scores
     total = np.nansum(given, axis=1)
     kept = np.nansum(np.minimum(alone, given), axis=1)/np.where(total > 0, total, np.nan)
     return rows.assign(transfer=rows[[f"alone_{o}" for o in known]].mean(axis=1), transferred=kept)
+
+# %% ../nbs/46_controls.ipynb #e5ecac52
+def with_recognition(rows:pd.DataFrame, # of evidence_scores
+                     others:Sequence[str])->pd.DataFrame:
+    "Rows with the median share that other classifiers give the explanation (transfer), and lose without it (lost)."
+    p, alone, left = (rows[[f"{k}_{o}" for o in others]].to_numpy(float) for k in ("probability", "alone", "left"))
+    return rows.assign(transfer=np.nanmedian((alone/p).clip(max=1), axis=1), lost=1-np.nanmedian(left/p, axis=1))
 
 # %% ../nbs/46_controls.ipynb #0e9a2fa6
 def compare_controls(rows:pd.DataFrame, # with classifier, method, image, role, alone and kept_l1
