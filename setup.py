@@ -19,6 +19,7 @@ setup(
     license="Apache-2.0",
     keywords=cfg["keywords"],
     packages=find_packages(include=["shearletx_nb", "shearletx_nb.*"]),
+    package_data={"shearletx_nb": ["*.safetensors"]},
     python_requires=f">={cfg['min_python']},<3.13",
     install_requires=cfg["requirements"].split(),
     extras_require={extra: cfg[f"{extra}_requirements"].split() for extra in ("dev", "site", "explore")},

@@ -8,9 +8,9 @@ __all__ = ['attribute', 'attribution_methods', 'evaluate', 'Claim', 'Finding', '
            'evidence', 'specificity', 'Run', 'coefficient_curves', 'pixel_curves', 'show_curves', 'CannyDetector',
            'EdgeDetector', 'SobelDetector', 'Explanation', 'use_theme', 'class_names', 'image_folder', 'load_image',
            'sample_images', 'to_grey', 'CartoonX', 'PixelMask', 'ShearletX', 'WaveletX', 'cp_entropy', 'cp_l1',
-           'cp_l1_pixel', 'hallucination_score', 'AUTHORS_CODE', 'FAST', 'FIRM', 'PAPER', 'SOUND', 'Protocol', 'Pixels',
-           'cartoon', 'Shearlet', 'mask_profile', 'SmoothMask', 'bootstrap_mean', 'compare', 'compare_all', 'summary',
-           'Grid', 'kept_explanations', 'scores', 'study', 'sweep', 'with_shares', 'Wavelet']
+           'cp_l1_pixel', 'hallucination_score', 'AUTHORS_CODE', 'FAST', 'FIRM', 'PAPER', 'SOUND', 'SWIFT', 'Protocol',
+           'Pixels', 'cartoon', 'Shearlet', 'mask_profile', 'SmoothMask', 'bootstrap_mean', 'compare', 'compare_all',
+           'summary', 'Grid', 'kept_explanations', 'scores', 'study', 'sweep', 'with_shares', 'Wavelet']
 
 # %% ../nbs/99_all.ipynb #03393ad3
 from ._modidx import d
@@ -28,7 +28,7 @@ from .figures import use_theme
 from .images import class_names, image_folder, load_image, sample_images, to_grey
 from .mask_explainers import CartoonX, PixelMask, ShearletX, WaveletX
 from .metrics import cp_entropy, cp_l1, cp_l1_pixel, hallucination_score
-from .objective import AUTHORS_CODE, FAST, FIRM, PAPER, SOUND, Protocol
+from .objective import AUTHORS_CODE, FAST, FIRM, PAPER, SOUND, SWIFT, Protocol
 from .representation import Pixels
 from .scenes import cartoon
 from .shearlet import Shearlet
@@ -44,8 +44,8 @@ _all_ = ["attribute", "attribution_methods", "evaluate", "Claim", "Finding", "fi
          "specificity", "Run", "coefficient_curves", "pixel_curves", "show_curves", "CannyDetector", "EdgeDetector",
          "SobelDetector", "Explanation", "use_theme", "class_names", "image_folder", "load_image", "sample_images",
          "to_grey", "CartoonX", "PixelMask", "ShearletX", "WaveletX", "cp_entropy", "cp_l1", "cp_l1_pixel",
-         "hallucination_score", "AUTHORS_CODE", "FAST", "FIRM", "PAPER", "SOUND", "Protocol", "Pixels", "cartoon",
-         "Shearlet", "mask_profile", "SmoothMask", "bootstrap_mean", "compare", "compare_all", "summary", "Grid",
+         "hallucination_score", "AUTHORS_CODE", "FAST", "FIRM", "PAPER", "SOUND", "SWIFT", "Protocol", "Pixels",
+         "cartoon", "Shearlet", "mask_profile", "SmoothMask", "bootstrap_mean", "compare", "compare_all", "summary", "Grid",
          "kept_explanations", "scores", "study", "sweep", "with_shares", "Wavelet"]
 
 # %% ../nbs/99_all.ipynb #9bf71019

@@ -684,7 +684,8 @@ ITEMS = {"01_transforms": "Background: shearlets and wavelets",
          "17_ground_truth": "Contribution 1: relevant and nuisance patterns",
          "18_firm": "– (FIRM, ours)",
          "19_ground_truth_photographs": "Contribution 1, on photographs with known curves",
-         "20_wam": "– (WAM, gradient × coefficient)"}
+         "20_wam": "– (WAM, gradient × coefficient)",
+         "21_first_mask": "– (SWIFT, ours)"}
 
 # %% ../nbs/51_claims.ipynb #4d1433a3
 def time_text(folder:Path)->str:

@@ -159,10 +159,11 @@ def _add_explain(parser:argparse.ArgumentParser)->None:
                         help="explain why the target rather than this class: the difference of their probabilities")
     parser.add_argument("--out", default="explanations", metavar="DIR", help="folder of the results")
     parser.add_argument("--size", type=int, default=256, help="side of the square that is cut out, in pixels")
-    parser.add_argument("--protocol", choices=("FAST", "FIRM", "SOUND", "PAPER", "AUTHORS_CODE"), default="FAST",
+    parser.add_argument("--protocol", choices=("FAST", "SWIFT", "FIRM", "SOUND", "PAPER", "AUTHORS_CODE"),
+                        default="FAST",
                         help="what is optimised, and for how long: FAST and SOUND keep the class without noise too, "
                              "SOUND at six times the work; FIRM asks that the picture loses the class without what is "
-                             "kept, at twice the work; "
+                             "kept, at twice the work, and SWIFT too, from a mask that was learned, at a third of it; "
                              "PAPER is the paper's text, AUTHORS_CODE its published script")
     parser.add_argument("--steps", type=int, default=None, help="of the optimisation, instead of the protocol's")
     parser.add_argument("--samples", type=int, default=None, help="per step, instead of the protocol's")
@@ -295,7 +296,7 @@ def _add_grid(group)->None:
     group.add_argument("--classifiers", nargs="+", default=["efficientnet_lite0"], metavar="NAME",
                        help="default: efficientnet_lite0")
     group.add_argument("--protocols", nargs="+", default=["PAPER"], metavar="NAME",
-                       help="PAPER (default), AUTHORS_CODE, SOUND, FAST")
+                       help="PAPER (default), AUTHORS_CODE, SOUND, FAST, FIRM, SWIFT")
     group.add_argument("--seeds", nargs="+", type=int, default=[0], metavar="N", help="default: 0")
     group.add_argument("--n", type=int, help="pictures at most (default: all, or the profile's)")
     group.add_argument("--shuffle", type=int, metavar="SEED", help="take the pictures of a folder in random order")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from .classifiers import Against, check_target, load_classifier, probabilities
 from .core import check_fields, check_names, real_number, whole_number
 from .explanation import Explanation
+from .first_mask import first_values
 from .images import check_images
 from .objective import PAPER, Protocol, noise_signs, protocol_named
 from .optimise import Plateau, optimise_mask
@@ -77,7 +78,7 @@ class MaskExplainer:
         asked, half = (self.model, 1) if against is None else (Against(self.model, against), 2)
         best = optimise_mask(T, asked, x, target, lambda1=self.lambda1/half, lambda2=self.lambda2/half,
                              protocol=self.protocol, seed=seed, max_samples_per_pass=self.max_samples_per_pass,
-                             plateau=self.plateau, callback=callback, progress=progress)
+                             plateau=self.plateau, start=first_values, callback=callback, progress=progress)
         settings = {**self.settings(seed), "classes": p.shape[1], **({} if against is None else {"against": against})}
         return Explanation(x, best.mask, target, p[torch.arange(len(x)), target], T, type(self).__name__, settings,
                            best.history, best.finished, self.model)

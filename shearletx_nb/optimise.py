@@ -82,7 +82,8 @@ class NeighbourhoodGrid:
         weight = self.gather(torch.ones_like(m), out := m.new_empty(1, sum(self.sizes))).clone()
         return self.gather(m, out)/weight
 
-    def _bands(self, g:Tensor)->list[Tensor]: # (1,values) -> views (1,h,w), one per band
+    def maps(self, g:Tensor)->list[Tensor]: # (n,values) -> views (n,h,w), one per band
+        "Values as maps, band by band."
         values = g.split(self.sizes, -1)
         return [values[group].unflatten(-1, (rows.shape[1], columns.shape[1]))
                 for group, (rows, columns) in zip(self.groups, self.matrices)]
@@ -91,7 +92,7 @@ class NeighbourhoodGrid:
                 out:Tensor,      # (1,*coefficient_shape), written over
                )->Tensor:        # out
         "The mask of some values."
-        for v, (rows, columns), m in zip(self._bands(g), self.matrices, self.T.split(out)):
+        for v, (rows, columns), m in zip(self.maps(g), self.matrices, self.T.split(out)):
             m.copy_(v if rows.shape[0] == rows.shape[1] else rows @ v @ columns.mT)
         return out
 
@@ -99,7 +100,7 @@ class NeighbourhoodGrid:
                out:Tensor,       # (1,values), written over
               )->Tensor:         # out
         "The adjoint of `enlarge`, which takes a gradient with respect to a mask to that with respect to the values."
-        for v, (rows, columns), slope in zip(self._bands(out.zero_()), self.matrices, self.T.split(m)):
+        for v, (rows, columns), slope in zip(self.maps(out.zero_()), self.matrices, self.T.split(m)):
             v.add_(slope if rows.shape[0] == rows.shape[1] else rows.mT @ slope @ columns)
         return out
 
@@ -122,6 +123,7 @@ class MaskAscent:
         self.grid = None if kind == "coefficients" else NeighbourhoodGrid(objective.T, m, kind == "neighbouring shears")
         self.values = values                                              # what is optimised
         if values is None: self.values = m if self.grid is None else self.grid.first(m)
+        else: self._draw()
         self.slope, self.values.grad = torch.empty_like(m), torch.empty_like(self.values)
         self.adam = torch.optim.Adam([self.values], lr=self.protocol.lr, betas=self.protocol.betas, maximize=True,
                                      fused=m.device.type in ("cpu", "cuda"))
@@ -190,11 +192,14 @@ def _optimise_one(ascent:MaskAscent,
         if plateau is not None and plateau.reached(record["objective"][:step+1]): break
 
 # %% ../nbs/22_optimise.ipynb #c653a54c
-def pursue(objective:Objective, m:Tensor, reached:float=.9)->Tensor: # the values where it ends
+def pursue(objective:Objective, m:Tensor,
+           values:Tensor|None=None, # of the grid, to start from
+           reached:float=.9)->Tensor: # the values where it ends
     "Climb log Φ_c without penalties, from a mask, until the class is there or the protocol's `pursuit` is over."
     o, protocol = objective, objective.protocol
     alone = replace(protocol, fidelity="log", necessity=0., settle=0., growth=1., prune=0., steps=protocol.pursuit)
-    ascent = MaskAscent(Objective(o.T, o.model, o.x, o.target, alone, (0., 0.), o.seed, o.max_samples_per_pass), m)
+    bare = Objective(o.T, o.model, o.x, o.target, alone, (0., 0.), o.seed, o.max_samples_per_pass)
+    ascent = MaskAscent(bare, m, values)
     for step in range(protocol.pursuit):
         before = ascent.values.clone()
         if ascent.step(step).probability[0] > reached:
@@ -212,6 +217,7 @@ def optimise_mask(T:Representation,
                   protocol:Protocol=PAPER,        # steps, samples, learning rate and all other choices
                   seed:int=0,
                   initial:Tensor|float=1.,        # the mask to start from
+                  start:Callable[[Objective], Tensor]|None=None, # says the values to start from, for start="learned"
                   max_samples_per_pass:int=8,     # bounds the memory
                   plateau:Plateau|None=None,      # stop early
                   callback:Callable[[int, Tensor, Terms], object]|None=None, # after each step: step, mask, terms
@@ -223,6 +229,8 @@ def optimise_mask(T:Representation,
     mask = x.new_empty(B, *T.coefficient_shape).copy_(torch.as_tensor(initial)).clamp_(0, 1)
     history = {name: torch.full((steps, B), torch.nan) for name in names}
     finished = torch.zeros(B, dtype=torch.bool)
+    if protocol.start == "learned" and start is None:
+        raise ValueError('start="learned" needs start=first_values (23_first_mask); the explainers give it')
     any_picture = torch.rand(1, *x.shape[1:], generator=generator(0)).to(x)   # one of the batch might matter
     with frozen(model), progress_bar(progress=progress, total=B*steps, desc="optimising masks", unit="step") as bar:
         try:
@@ -231,8 +239,9 @@ def optimise_mask(T:Representation,
             for i in range(B):
                 objective = Objective(T, quick, x[i:i+1], target[i:i+1], protocol, (lambda1, lambda2), seed,
                                       max_samples_per_pass)
-                start = pursue(objective, mask[i:i+1]) if protocol.pursuit else None
-                ascent = MaskAscent(objective, mask[i:i+1], start)
+                values = start(objective) if protocol.start == "learned" else None
+                if protocol.pursuit: values = pursue(objective, mask[i:i+1], values)
+                ascent = MaskAscent(objective, mask[i:i+1], values)
                 _optimise_one(ascent, {n: h[:, i] for n, h in history.items()}, plateau, callback, bar)
                 ascent.finish()
                 finished[i] = True

@@ -39,6 +39,7 @@ from .controls import (Control, KeepDistribution, adversary, evidence, kept_shar
                                    sanity_check, similarity)
 from .core import Run, atomic_path, digest, progress_bar, read_sealed, sealed_json, whole_number
 from .explanation import Explanation, load_explanation
+from .first_mask import LEVELS
 from .images import ImageFolder, load_image, sample_images
 from .mask_explainers import CartoonX, MaskExplainer, PixelMask, ShearletX, WaveletX
 from .metrics import invented_edges, probability_under_noise
@@ -1039,8 +1040,10 @@ def images_seen(protocol:Protocol|str, steps:int|None=None # None: the protocol'
                )->float:
     "How many images a classifier sees for one explanation, from ten steps; a measure of cost that no machine changes."
     protocol, model = protocol_named(protocol), _Counted(dtype=torch.float32)
-    PixelMask(model, protocol=replace(protocol, steps=10))(torch.full((1, 3, 16, 16), .5), 0, progress=False)
-    return model.seen/10*(protocol.steps if steps is None else steps)
+    plain = replace(protocol, steps=10, start="ones")
+    PixelMask(model, protocol=plain)(torch.full((1, 3, 16, 16), .5), 0, progress=False)
+    before = len(LEVELS) if protocol.start == "learned" else 0                # a look at the path costs a step
+    return model.seen/10*(before+(protocol.steps if steps is None else steps))
 
 # %% ../nbs/53_study.ipynb #69a5ca36
 @contextlib.contextmanager
