@@ -45,8 +45,8 @@ _all_ = ["attribute", "attribution_methods", "evaluate", "Claim", "Finding", "fi
          "SobelDetector", "Explanation", "use_theme", "class_names", "image_folder", "load_image", "sample_images",
          "to_grey", "CartoonX", "PixelMask", "ShearletX", "WaveletX", "cp_entropy", "cp_l1", "cp_l1_pixel",
          "hallucination_score", "AUTHORS_CODE", "FAST", "FIRM", "PAPER", "SOUND", "SWIFT", "Protocol", "Pixels",
-         "cartoon", "Shearlet", "mask_profile", "SmoothMask", "bootstrap_mean", "compare", "compare_all", "summary", "Grid",
-         "kept_explanations", "scores", "study", "sweep", "with_shares", "Wavelet"]
+         "cartoon", "Shearlet", "mask_profile", "SmoothMask", "bootstrap_mean", "compare", "compare_all", "summary",
+         "Grid", "kept_explanations", "scores", "study", "sweep", "with_shares", "Wavelet"]
 
 # %% ../nbs/99_all.ipynb #9bf71019
 def __getattr__(name:str):
