@@ -1452,6 +1452,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'shearletx_nb.study.RowStore.read': ('study.html#rowstore.read', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.RowStore.rows_path': ('study.html#rowstore.rows_path', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.RowStore.seconds': ('study.html#rowstore.seconds', 'shearletx_nb/study.py'),
+                                    'shearletx_nb.study.RowStore.seconds_until': ( 'study.html#rowstore.seconds_until',
+                                                                                   'shearletx_nb/study.py'),
                                     'shearletx_nb.study.RowStore.set_aside': ('study.html#rowstore.set_aside', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.RowStore.write': ('study.html#rowstore.write', 'shearletx_nb/study.py'),
                                     'shearletx_nb.study.Source': ('study.html#source', 'shearletx_nb/study.py'),

@@ -694,7 +694,7 @@ def time_text(folder:Path)->str:
     if not path.is_file(): return ""
     m = json.loads(path.read_text(encoding="utf-8"))
     if m.get("seconds") is None: return ""
-    s = m["seconds"]+m.get("seconds_before", 0)
+    s = m["seconds"]+m.get("seconds_before", 0)+m.get("seconds_in_store", 0)
     return f"{s:.0f} s" if s < 60 else f"{s/60:.0f} min" if s < 3600 else f"{s/3600:.1f} h"
 
 # %% ../nbs/51_claims.ipynb #a60799c4

@@ -601,6 +601,13 @@ class RowStore:
         lines = re.findall(r"^([0-9a-f]{32}),([0-9.e+-]+)$", log.read_text(), re.MULTILINE) if log.is_file() else []
         return {key: float(seconds) for key, seconds in lines}
 
+    def seconds_until(self, time:float,      # as time.time() says it
+                      keys:Iterable[str])->float:
+        "What tasks took whose rows were finished before a time."
+        seconds = self.seconds()
+        paths = {key: self.rows_path(key) for key in {*keys} & {*seconds}}
+        return sum(seconds[key] for key, path in paths.items() if path.is_file() and path.stat().st_mtime < time)
+
 # %% ../nbs/53_study.ipynb #20246ed3
 def write_whole(path:Path, content:bytes)->None:
     "Write a file, wholly or not at all."
@@ -895,6 +902,9 @@ def study(grid:Grid|Iterable[Grid]|Iterable[dict], # several grids make one tabl
         if grids and isinstance(grids[0], Grid):
             weights = {name: w for g in grids for name, w in g.weights.items()}
             note_provenance(run, (s for g in grids for s in g.sources), weights, file)
+        if store:                                                        # what others did for this run, earlier
+            taken = keeper.seconds_until(run.started, (cell["rows"] for cell in cells))
+            run.facts["seconds_in_store"] = round(run.facts.get("seconds_in_store", 0.)+taken, 1)
         run.rows(rows, file)
     return with_shares(rows)
 

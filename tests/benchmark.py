@@ -36,11 +36,11 @@ def peak_mb()->float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
 
 
-def setting(size:int):
-    "A photograph, the default classifier and the predicted class."
+def setting(size:int, classifier:str="efficientnet_lite0"):
+    "A photograph, a classifier and the predicted class."
     from shearletx_nb.classifiers import load_classifier
     from shearletx_nb.images import sample_images
-    model, x = load_classifier("efficientnet_lite0"), sample_images(size, 14).images[13:]
+    model, x = load_classifier(classifier), sample_images(size, 14).images[13:]
     return model, x, model(x).argmax(dim=-1)
 
 
@@ -91,18 +91,21 @@ def smooth_step(kind:str, size:int, rounds:int, steps:int=10)->dict:
     return {name: s/steps for name, s in alternate({"classifier": passes, kind: jobs[kind]}, rounds).items()}
 
 
-def whole_picture(size:int, rounds:int, part:int=20)->dict:
-    "Seconds per picture: FAST, our smooth mask and TorchRay's, each timed over some of its steps and multiplied up."
+def whole_picture(classifier:str, size:int, rounds:int, part:int=20)->dict:
+    "Seconds per picture: SWIFT whole; FAST, our smooth mask and TorchRay's timed over some steps and multiplied up."
     from shearletx_nb.core import keep_freed_memory
     from shearletx_nb.mask_explainers import ShearletX
-    from shearletx_nb.objective import FAST
+    from shearletx_nb.objective import FAST, FIRM
     from shearletx_nb.smooth_mask import SmoothMask
     keep_freed_memory()
-    model, x, target = setting(size)
-    jobs = dict(FAST=lambda: ShearletX(model, protocol=FAST, steps=part)(x, progress=False),
+    model, x, target = setting(size, classifier)
+    jobs = dict(SWIFT=lambda: ShearletX(model, protocol="SWIFT")(x, progress=False),
+                FIRM=lambda: ShearletX(model, protocol=FIRM, steps=part)(x, progress=False),
+                FAST=lambda: ShearletX(model, protocol=FAST, steps=part)(x, progress=False),
                 SmoothMask=lambda: SmoothMask(model, (.2,), steps=part)(x, progress=False),
                 TorchRay=torchray_search(model, x, target, part))
-    return {name: s*(FAST.steps if name == "FAST" else 800)/part for name, s in alternate(jobs, rounds).items()}
+    steps = dict(SWIFT=part, FIRM=FIRM.steps, FAST=FAST.steps)
+    return {name: s*steps.get(name, 800)/part for name, s in alternate(jobs, rounds).items()}
 
 
 def build(rounds:int, **_)->dict:
@@ -161,7 +164,7 @@ def run_row(row:str, options:argparse.Namespace)->dict:
     before = peak_mb()
     if what == "build": seconds = build(options.rounds)
     elif what == "transform": seconds = transform(kind, options.rounds)
-    elif what == "picture": seconds = whole_picture(options.size, options.rounds)
+    elif what == "picture": seconds = whole_picture(kind, options.size, options.rounds)
     elif what == "sweep": seconds = sweep_speed(options.size, options.samples, options.rounds)
     elif what == "SmoothMask": seconds = smooth_step(kind, options.size, options.rounds)
     else: seconds = mask_step(what, kind, options.size, options.samples, options.rounds)
@@ -194,10 +197,12 @@ def report(options:argparse.Namespace)->None:
         limit = s.get("folded", s["classifier"])/s["classifier"]
         print(f"{method:12} {a:8.2f} : {b:7.2f} : {limit:7.2f} : 1 {s['engine']:24.2f} {twin['peak_mb']:22.0f} / "
               f"{engine['peak_mb']:.0f}", flush=True)
-    s = measure("picture", options)["seconds"]
-    print(f"\na whole picture at {options.size}×{options.size}: ShearletX with FAST {s['FAST']:.0f} s, "
-          f"SmoothMask {s['SmoothMask']:.0f} s, TorchRay {s['TorchRay']:.0f} s (800 iterations each): "
-          f"1 : {s['SmoothMask']/s['FAST']:.2f} : {s['TorchRay']/s['FAST']:.2f}")
+    for classifier in ("efficientnet_lite0", "resnet18"):
+        s = measure(f"picture:{classifier}", options)["seconds"]
+        print(f"\na whole picture at {options.size}×{options.size}, {classifier}, ShearletX with SWIFT, FAST, FIRM; "
+              "SmoothMask, TorchRay (800 iterations each):")
+        print(", ".join(f"{name} {seconds:.0f} s" for name, seconds in s.items()), flush=True)
+        print("in units of SWIFT:", " : ".join(f"{seconds/s['SWIFT']:.2f}" for seconds in s.values()), flush=True)
     one, two = measure("sweep", options)["seconds"].values()
     print(f"\na sweep with two local workers, one thread each: {one/two:.2f} times the pictures per hour of one worker "
           f"({one:.1f} s and {two:.1f} s per picture of 3 steps)")
