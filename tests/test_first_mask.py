@@ -82,7 +82,7 @@ def test_features_value_by_value(seen):
                 mean_around(total[b], y, x, 3), mean_around(total[b], y, x, 7),
                 seen_at(whole, n)[y, x], mean_around(seen_at(whole, n), y, x, 5),
                 *(seen_at(scales[s], n)[y, x] if s in scales else 0. for s in (band.scale-1, band.scale+1))]
-            expected = [*np.arcsinh(speaks), much[b][y, x], mean_around(much[b], y, x, 3), mean_around(much[b], y, x, 7),
+            expected = [*np.arcsinh(speaks), much[b][y, x], *(mean_around(much[b], y, x, k) for k in (3, 7)),
                         *np.eye(5)[band.scale], abs(band.shear)/steepest if steepest else 0.,
                         abs(2*x/(n-1)-1), abs(2*y/(n-1)-1)]
             ours = features[found[b][y, x]].numpy()
