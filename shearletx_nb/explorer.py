@@ -39,9 +39,9 @@ from .study import AttributionMap, has_protocol, study_methods
 
 # %% ../nbs/60_explorer.ipynb #94f62c48
 def protocols()->dict[str, Protocol]:
-    "The protocols by name, the quickest first."
+    "The protocols by name, the quickest first; last those that only ShearletX knows."
     found = {n: p for n in objective.__all__ if isinstance(p := getattr(objective, n), Protocol)}
-    return dict(sorted(found.items(), key=lambda item: item[1].steps*item[1].samples))
+    return dict(sorted(found.items(), key=lambda item: (item[1].start != "ones", item[1].steps*item[1].samples)))
 
 # %% ../nbs/60_explorer.ipynb #f3218e7d
 def read_photograph(name:str,            # as the browser says it
