@@ -48,8 +48,8 @@ PROTOCOL_CHECKS = {             # fields -> what must be true of them
 class Protocol:
     "Every choice of a mask explanation, by name; `spelled_out` says what `authors` stands for."
     # --- what counts ---
-    # "probability": maximise the mean of Φ_c; "extended": below 0.3 it goes on as a logarithm; "capped": as far as the
-    # picture has it; "log": the mean of log Φ_c; "squared": minimise the mean of (1-Φ_c)²
+    # "probability": maximise the mean of Φ_c; "extended": below 0.3 (of what is left: above 0.7) it goes on as a
+    # logarithm; "capped": as far as the picture has it; "log": the mean of log Φ_c; "squared": minimise (1-Φ_c)²
     fidelity:str="probability"
     clamp:str="none"                 # of the mixture to [0,1]: "coefficients" or "image", or "authors"
     spatial:str="l1"                 # "l1": mean |explanation|; "grey": mean of the grey explanation clamped to [0,1]
@@ -119,7 +119,7 @@ FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8
 FIRM = replace(FAST, necessity=1., transformations=1., mask_grid="neighbourhoods", penalty=3., prune=.2)
 
 # %% ../nbs/21_objective.ipynb #a78e9cd4
-SWIFT = replace(FIRM, start="learned", fidelity="extended", steps=28, settle=.6, lr=.15, betas=(.8, .8), penalty=4.)
+SWIFT = replace(FIRM, start="learned", fidelity="extended", steps=28, settle=.6, lr=.15, betas=(.8, .8), penalty=5.)
 
 # %% ../nbs/21_objective.ipynb #41c1e769
 def protocol_named(name:str|Protocol)->Protocol:
@@ -285,20 +285,21 @@ def mixing_of(protocol:Protocol, # spelled out
     return JointMixing(T, c, mean, std, clamped, protocol.noise_channels == "separate")
 
 # %% ../nbs/21_objective.ipynb #a1ddfeef
-EXTENDED = .3                   # class probability below which the fidelity goes on as a logarithm
+EXTENDED = .3                   # where a probability that should be one, or its complement, goes on as a logarithm
 
 # %% ../nbs/21_objective.ipynb #ea320375
 def fidelity_term(p:Tensor,           # class probabilities
                   kind:str="probability",
-                  limits:Sequence[Tensor]|None=None, # "extended": where the logarithm begins; "capped": both ends
+                  limits:Sequence[Tensor]|None=None, # "extended": where logarithms begin; "capped": both ends
                  )->Tensor:
     "What the class probability of a sample is worth."
     if kind == "squared": return -(1-p)**2
-    log = p.clamp(min=1e-30).log()                                        # 32 bits have no smaller one
-    if kind == "log": return log
+    def log(q): return q.clamp(min=1e-30).log()                           # 32 bits have no smaller one
+    if kind == "log": return log(p)
     if kind == "extended":
-        low = limits[0]
-        return torch.where(p >= low, p, low*(1+log-low.clamp(min=1e-30).log()))
+        low, high = limits[0], 1-limits[1]
+        lost, stays = low*(1+log(p)-log(low)), 1-high*(1+log(1-p)-log(high))
+        return torch.where(p < low, lost, torch.where(1-p < high, stays, p))
     return p if kind == "probability" else p.clamp(*limits)
 
 # %% ../nbs/21_objective.ipynb #330e8732
@@ -306,7 +307,7 @@ def fidelity(model:nn.Module,      # pictures to logits
              images:Tensor,        # (P,S,C,H,W) samples
              target:Tensor,        # (P,) classes
              kind:str="probability",
-             limits:Tensor|None=None, # (1 or 2,P,S) of a sample's probability, as fidelity_term takes them
+             limits:Tensor|None=None, # (2,P,S) of a sample's probability, as fidelity_term takes them
              clamp:bool=False,     # of the samples to [0,1]
              change:Transformations|None=None, # of each of the S samples, before the classifier sees it
              max_samples_per_pass:int=8,
@@ -397,11 +398,11 @@ class Objective:
         if plan.removals: weight[:, len(plan.W):] /= self.probability[:, None].clamp(min=.1)
         return weight
 
-    def limits(self, plan:SamplePlan)->Tensor|None: # (1 or 2,P,S+R)
+    def limits(self, plan:SamplePlan)->Tensor|None: # (2,P,S+R)
         "Extended: from where on. Capped: up to the picture's probability; without its explanation, down to 2 % of it."
         if self.protocol.fidelity == "extended":
-            kept = torch.arange(len(plan.weight)) < len(plan.W)
-            return (EXTENDED*kept.to(self.x)).expand(1, len(self.x), -1)
+            kept = (torch.arange(len(plan.weight)) < len(plan.W)).to(self.x)
+            return torch.stack([EXTENDED*kept, 1-EXTENDED*(1-kept)])[:, None].expand(-1, len(self.x), -1)
         if self.protocol.fidelity != "capped": return None
         limits = torch.stack([torch.zeros_like(self.probability), self.probability])[:, :, None]
         limits = limits.repeat(1, 1, len(plan.weight))

@@ -24,7 +24,7 @@ PAPER_BETAS = (.9, .999)     # torch's: "for the other Adam parameters we use th
 # field: PAPER, AUTHORS_CODE, SOUND, FAST, FIRM, SWIFT; then what the text says | what the script does | ours, and why
 PROTOCOLS = dict(
     fidelity=("probability", "squared", "probability", "probability", "probability", "extended",
-              "max E[Φ_c(...)] | minimises the mean of (1 - Φ_c)² | as the text; SWIFT: a lost class must find back"),
+              "max E[Φ_c(...)] | minimises the mean of (1 - Φ_c)² | as the text; SWIFT: a lost class finds back"),
     clamp=("none", "authors", "none", "none", "none", "none",
            "no clamp in the objective | shearlets: the mixed coefficients, others: the image, to [0,1] | as the text"),
     spatial=("l1", "grey", "l1", "l1", "l1", "l1",
@@ -62,8 +62,8 @@ PROTOCOLS = dict(
             "a constant rate | the same | the last fifth, of SWIFT three, from the best mask, the rate falls to zero"),
     prune=(0., 0., 0., .1, .2, .2,
            "nothing is pruned | nothing | FAST: what is below one step's length, 0.1; FIRM: below two"),
-    penalty=(1., 1., 1., 1., 3., 4.,
-             "λ₁ and λ₂ as they are | the same | FIRM: three times, many samples withstand more; SWIFT: four times"),
+    penalty=(1., 1., 1., 1., 3., 5.,
+             "λ₁ and λ₂ as they are | the same | FIRM: three times, many samples withstand more; SWIFT: five times"),
     necessity=(0., 0., 0., 0., 1., 1.,
                "nothing is taken out | nothing | FIRM: what is left must lose the class as surely as it must be kept"),
     removals=(2, 2, 2, 2, 2, 2,
