@@ -1,12 +1,14 @@
 "The first mask of 23_first_mask, once more from its definitions: value by value, in NumPy."
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from shearletx_nb.classifiers import SmoothClassifier
+from shearletx_nb.core import digest
 from shearletx_nb.first_mask import first_values, load_first_mask, mask_features, slopes_on_path
 from shearletx_nb.images import sample_images
 from shearletx_nb.mask_explainers import PixelMask, ShearletX, WaveletX
@@ -14,7 +16,7 @@ from shearletx_nb.objective import SWIFT, Objective
 from shearletx_nb.optimise import NeighbourhoodGrid, grid_spacing
 from shearletx_nb.shearlet import Shearlet
 
-size = 96
+root, size = Path(__file__).parents[1], 96
 quick = replace(SWIFT, steps=4, samples=4)
 
 
@@ -100,6 +102,12 @@ def test_the_network_and_the_start(seen):
         h = h/(1+np.exp(-h))
     z = h @ p["layers.4.weight"].T + p["layers.4.bias"]
     np.testing.assert_allclose(first_values(objective)[0].numpy(), np.minimum(2/(1+np.exp(-z[:, 0])), 1), rtol=1e-9)
+
+
+def test_the_network_is_the_one_that_tasks_were_made_with():
+    "Finished tasks of a study go by the name start='learned': another network needs another name."
+    assert digest(root/"shearletx_nb/first_mask.safetensors") == (
+        "fd5c8266e304c4b9579ea63335993e001f610fb9dcf3555cc9a37371c6894d50")
 
 
 def test_explained_from_there():
