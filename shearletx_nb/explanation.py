@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from .classifiers import load_classifier, probabilities, tensors_digest
 from .core import atomic_path
 from .decimated_shearlet import DecimatedShearlet # imported, so that Representation.from_dict knows them
+from .other_frames import Curvelet, DualTree
 from .perturbation import band_statistics
 from .representation import Representation
 from .shearlet import Shearlet
