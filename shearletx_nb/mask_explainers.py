@@ -19,6 +19,8 @@ from .first_mask import first_values
 from .images import check_images
 from .objective import PAPER, Protocol, noise_signs, protocol_named
 from .optimise import Plateau, optimise_mask
+from .other_steps import ( # imported, so that MaskAscent.named knows them
+    FrankWolfeAscent, GatedAscent, IntegratedAscent, MirrorAscent, ProximalAscent)
 from .representation import Pixels, Representation
 from .shearlet import Shearlet
 from .wavelet import Wavelet

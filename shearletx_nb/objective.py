@@ -35,6 +35,7 @@ PROTOCOL_CHECKS = {             # fields -> what must be true of them
     "canvas": (one_of, "mean", "mean and zero", "mean or zero", "random"),
     "mask_grid": (one_of, "coefficients", "neighbourhoods", "neighbouring shears"),
     "start": (one_of, "ones", "learned"),
+    "ascent": (one_of, "Adam", "proximal", "mirror", "integrated", "Frank-Wolfe", "gates"),
     "precision": (one_of, "full", "bfloat16"),
     "noise": (lambda what, value: noise_function(value),),
     "steps pursuit": (whole_number, 0),
@@ -76,6 +77,7 @@ class Protocol:
     pursuit:int=0                    # steps at most, before all others, of log Φ_c alone, until the class is there
     # --- the search ---
     start:str="ones"                 # everything is kept; "learned": what a small network thinks (23_first_mask)
+    ascent:str="Adam"                # how a step is made; the others are in 24_other_steps
     steps:int=300
     samples:int=16                   # per step
     lr:float=.1

@@ -113,6 +113,7 @@ def learning_rate(protocol:Protocol, step:int, steps:int)->float:
 # %% ../nbs/22_optimise.ipynb #6fdc6568
 class MaskAscent:
     "Adam on the objective of one picture, with the protocol's measures against few samples."
+    kind = "Adam"                               # as a protocol's `ascent` calls it
     def __init__(self,
                  objective:Objective,   # of one picture
                  m:Tensor,              # (1,*coefficient_shape), changed in place
@@ -133,9 +134,18 @@ class MaskAscent:
         self.best_value, self.last_value = torch.tensor(-math.inf), torch.tensor(torch.nan)
         self.dropped = torch.zeros_like(self.values, dtype=torch.bool)
 
+    @staticmethod
+    def named(kind:str)->type["MaskAscent"]:
+        "The ascent of a protocol's name: this one, or one of those derived from it that were imported."
+        kinds = {ascent.kind: ascent for ascent in (MaskAscent, *MaskAscent.__subclasses__()) if "kind" in vars(ascent)}
+        if kind not in kinds:
+            raise ValueError(f"unknown ascent {kind!r}: {', '.join(kinds)} are known; importing "
+                             "shearletx_nb.other_steps makes others known")
+        return kinds[kind]
+
     def step(self, step:int)->Terms:
         "One step upwards; the terms are those of the mask before it."
-        if 0 < step == self.last_part: self._start_from_best()
+        if self.settles and 0 < step == self.last_part: self._start_from_best()
         terms, before = self._look(step), self.values.clone()
         self._move(step, before)
         if self.settles and step < self.last_part: self._remember(before, terms.objective[0].to(self.best_value))
@@ -155,14 +165,19 @@ class MaskAscent:
         self.adam.state[self.values]["exp_avg"].zero_()
 
     def _move(self, step:int, before:Tensor)->None:
-        "Adam's step, shortened where it grows, projected and pruned."
+        "A step upwards, projected and pruned."
         v, protocol = self.values, self.protocol
         self.adam.param_groups[0]["lr"] = learning_rate(protocol, step, protocol.steps)
-        self.adam.step()
-        if protocol.growth < 1: v.sub_((v-before).clamp_(min=0), alpha=1-protocol.growth)
+        self._climb(step, before)
         v.clamp_(0, 1)
         if step >= self.last_part: v.masked_fill_(self.dropped.logical_or_(v < protocol.prune), 0)
         self._draw()
+
+    def _climb(self, step:int, before:Tensor)->None:
+        "Adam's step, shortened where it grows."
+        self.adam.step()
+        if self.protocol.growth < 1:
+            self.values.sub_((self.values-before).clamp_(min=0), alpha=1-self.protocol.growth)
 
     def _remember(self, values:Tensor, value:Tensor)->None:
         "Keep a mask if its objective, averaged with that of the mask before it, is the best so far."
@@ -241,7 +256,7 @@ def optimise_mask(T:Representation,
                                       max_samples_per_pass)
                 values = start(objective) if protocol.start == "learned" else None
                 if protocol.pursuit: values = pursue(objective, mask[i:i+1], values)
-                ascent = MaskAscent(objective, mask[i:i+1], values)
+                ascent = MaskAscent.named(protocol.ascent)(objective, mask[i:i+1], values)
                 _optimise_one(ascent, {n: h[:, i] for n, h in history.items()}, plateau, callback, bar)
                 ascent.finish()
                 finished[i] = True

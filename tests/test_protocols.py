@@ -76,6 +76,8 @@ PROTOCOLS = dict(
              "no head start | none | none: it is the adversary's (46_controls)"),
     start=("ones", "ones", "ones", "ones", "ones", "learned",
            "not said; the script's is ones | ones | SWIFT: what a network expects of FIRM's masks"),
+    ascent=("Adam", "Adam", "Adam", "Adam", "Adam", "Adam",
+            "'we optimize the shearlet mask with the Adam optimizer' | the same | the same"),
     precision=("full", "full", "full", "full", "full", "full",
                "not said; float32 | float32 | the same"),
 )
