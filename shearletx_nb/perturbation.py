@@ -74,6 +74,7 @@ def noise_function(kind:str|Callable # "uniform", "gaussian", "zero", or a funct
 # %% ../nbs/20_perturbation.ipynb #23ef1960
 class NoiseStream:
     "The standardised noise of one step, band after band; the same each time it is iterated over."
+    most_kept = 2**25                          # numbers
     def __init__(self,
                  T:Representation,
                  fields:int,                    # noise fields
@@ -85,10 +86,19 @@ class NoiseStream:
         self.T, self.fields = T, fields
         self.step, self.seed, self.noise = step, seed, noise_function(noise)
         self.dtype, self.device = (torch.float32, "cpu") if like is None else (like.dtype, like.device)
+        self.kept = None                       # what was drawn, if it is not too much
 
     def __iter__(self)->Iterator[Tensor]: # (1,fields,*band.shape), one after the other
-        draw = generator(self.seed, 0, self.step, device=self.device)
-        for band in self.T.bands: yield self.noise((1, self.fields, *band.shape), draw, self.dtype)
+        yield from self._drawn() if self.kept is None else self.kept
+
+    def _drawn(self)->Iterator[Tensor]:
+        "Draw, and keep it once all is there."
+        draw, drawn = generator(self.seed, 0, self.step, device=self.device), []
+        for band in self.T.bands:
+            xi = self.noise((1, self.fields, *band.shape), draw, self.dtype)
+            if self.fields*self.T.n_coefficients <= self.most_kept: drawn.append(xi)
+            if len(drawn) == len(self.T.bands): self.kept = drawn
+            yield xi
 
 # %% ../nbs/20_perturbation.ipynb #78886e70
 @dataclass

@@ -107,6 +107,18 @@ class Representation(nn.Module):
         "`adjoint`, one band at a time."
         yield from self.split(self.adjoint(y))
 
+    def synthesise_band(self, b:int, c:Tensor,          # (..., *bands[b].shape)
+                       )->Tensor:                       # (..., H, W)
+        "What one band alone becomes, as if the others were zero."
+        lead = c.shape[:c.ndim-len(self.bands[b].shape)]
+        return self.synthesise_bands(c if i == b else c.new_zeros(*lead, *band.shape)
+                                     for i, band in enumerate(self.bands))
+
+    def adjoint_band(self, b:int, y:Tensor, # (..., H, W)
+                    )->Tensor:              # (..., *bands[b].shape)
+        "One band of `adjoint`."
+        return self.split(self.adjoint(y))[b]
+
     def check(self, x:Tensor,               # pictures or coefficients
               trailing:tuple[int,...],      # what x.shape should end with
               finite:bool=True,             # also look for NaN and infinity
@@ -252,6 +264,11 @@ def _law_streaming(T, x, draw):
     yield "analyse_bands", relative_error(T.join(T.analyse_bands(x)), T.analyse(x))
     yield "synthesise_bands", relative_error(T.synthesise_bands(b for b in T.split(c)), T.synthesise(c))
     yield "adjoint_bands", relative_error(T.join(T.adjoint_bands(x)), T.adjoint(x))
+    bands, adjoint = T.split(c), T.split(T.adjoint(x))
+    for b in {0, len(bands)//2, len(bands)-1}:
+        alone = T.join(band if i == b else torch.zeros_like(band) for i, band in enumerate(bands))
+        yield f"synthesise_band {b}", relative_error(T.synthesise_band(b, bands[b]), T.synthesise(alone))
+        yield f"adjoint_band {b}", relative_error(T.adjoint_band(b, x), adjoint[b])
     reused = T.synthesise_bands(_reused(T, c))
     yield "synthesise_bands holds more than bands_held", relative_error(reused, T.synthesise(c))
 
