@@ -7,6 +7,7 @@ __all__ = ['MaskExplainer', 'ShearletX', 'WaveletX', 'CartoonX', 'PixelMask']
 
 # %% ../nbs/31_mask_explainers.ipynb #7152846e
 import math
+from collections.abc import Callable
 from dataclasses import asdict, replace
 
 import torch
@@ -17,7 +18,7 @@ from .core import check_fields, check_names, real_number, whole_number
 from .explanation import Explanation
 from .first_mask import first_values
 from .images import check_images
-from .objective import PAPER, Protocol, noise_signs, protocol_named
+from .objective import PAPER, Objective, Protocol, noise_signs, protocol_named
 from .optimise import Plateau, optimise_mask
 from .other_steps import ( # imported, so that MaskAscent.named knows them
     FrankWolfeAscent, GatedAscent, IntegratedAscent, MirrorAscent, ProximalAscent)
@@ -39,6 +40,7 @@ class MaskExplainer:
                  lambda1:float|None=None,    # None: the paper's
                  lambda2:float|None=None,
                  max_samples_per_pass:int=8, plateau:Plateau|None=None,
+                 first:Callable[[Objective], Tensor]|None=None, # for start="learned": values to start from
                  of:type[Representation]|str|None=None, # another representation, or its name; None: the subclass's
                  **representation,           # options of the representation, such as n_scales=3
                 ):
@@ -49,6 +51,7 @@ class MaskExplainer:
                                             precision=precision).items() if v is not None}
         self.protocol = replace(protocol_named(protocol), **given)
         self.max_samples_per_pass, self.plateau = max_samples_per_pass, plateau
+        self.first = first_values if first is None else first
         self.lambda1 = self._lambda1() if lambda1 is None else lambda1
         self.lambda2 = type(self).lambda2 if lambda2 is None else lambda2
         self.options = representation
@@ -65,7 +68,8 @@ class MaskExplainer:
     def representation(self, shape:tuple[int, int])->Representation: return self.of(shape, **self.options)
     def settings(self, seed:int)->dict:
         "What a run depends on, as plain data."
-        return dict(protocol=asdict(self.protocol), lambda1=self.lambda1, lambda2=self.lambda2, seed=seed,
+        other = {} if self.first is first_values else {"first": getattr(self.first, "__name__", str(self.first))}
+        return dict(protocol=asdict(self.protocol), lambda1=self.lambda1, lambda2=self.lambda2, seed=seed, **other,
                     plateau=None if self.plateau is None else asdict(self.plateau),
                     classifier=getattr(self.model, "name", type(self.model).__name__))
 
@@ -80,7 +84,7 @@ class MaskExplainer:
         asked, half = (self.model, 1) if against is None else (Against(self.model, against), 2)
         best = optimise_mask(T, asked, x, target, lambda1=self.lambda1/half, lambda2=self.lambda2/half,
                              protocol=self.protocol, seed=seed, max_samples_per_pass=self.max_samples_per_pass,
-                             plateau=self.plateau, start=first_values, callback=callback, progress=progress)
+                             plateau=self.plateau, start=self.first, callback=callback, progress=progress)
         settings = {**self.settings(seed), "classes": p.shape[1], **({} if against is None else {"against": against})}
         return Explanation(x, best.mask, target, p[torch.arange(len(x)), target], T, type(self).__name__, settings,
                            best.history, best.finished, self.model)
