@@ -71,6 +71,30 @@ def mask_step(method:str, kind:str, size:int, samples:int, rounds:int)->dict:
     return alternate({"classifier": passes(model), "folded": passes(quick), kind: step}, rounds)
 
 
+def protocol_step(protocol:str, classifier:str, size:int, rounds:int)->dict:
+    "One step of a search by ShearletX, whole, beside the folded classifier's passes on as many images."
+    from shearletx_nb.classifiers import folded
+    from shearletx_nb.core import keep_freed_memory
+    from shearletx_nb.objective import Objective, fidelity, protocol_named
+    from shearletx_nb.optimise import MaskAscent
+    keep_freed_memory()
+    model, x, target = setting(size, classifier)
+    quick = folded(model, x)
+    o = Objective(representation("ShearletX", size), quick, x, target, protocol_named(protocol))
+    ascent = MaskAscent(o, torch.full((1, *o.T.coefficient_shape), .5))
+    images = torch.rand(1, len(o.plan(0).weight), *x.shape[1:])
+    return alternate({"folded": lambda: fidelity(quick, images, target), "step": lambda: ascent.step(0)}, rounds)
+
+
+def beside_a_neighbour(options:argparse.Namespace, environment:dict)->tuple[float, float]:
+    "Seconds of FAST's step alone on the machine, and beside a process that never rests."
+    row = "step:FAST:efficientnet_lite0"
+    alone = measure(row, options, environment)["seconds"]["step"]
+    neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try: return alone, measure(row, options, environment)["seconds"]["step"]
+    finally: neighbour.kill(); neighbour.wait()
+
+
 def torchray_search(model, x:torch.Tensor, target:torch.Tensor, steps:int):
     "TorchRay's search for a mask of 20 %, to be called."
     from oracles import load_torchray
@@ -149,11 +173,11 @@ def sweep_speed(size:int, samples:int, rounds:int, tasks:int=4, steps:int=3)->di
         return {name: s/tasks for name, s in alternate(jobs, rounds).items()}
 
 
-def measure(row:str, options:argparse.Namespace)->dict:
+def measure(row:str, options:argparse.Namespace, environment:dict|None=None)->dict:
     "One row, in a process of its own."
     numbers = [f"--{name}={getattr(options, name)}" for name in ("size", "samples", "rounds")]
     done = subprocess.run([sys.executable, __file__, "--row", row, *numbers], check=True, capture_output=True,
-                          text=True, env={**os.environ, "CI": "true"})
+                          text=True, env={**os.environ, "CI": "true", **(environment or {})})
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -165,6 +189,7 @@ def run_row(row:str, options:argparse.Namespace)->dict:
     if what == "build": seconds = build(options.rounds)
     elif what == "transform": seconds = transform(kind, options.rounds)
     elif what == "picture": seconds = whole_picture(kind, options.size, options.rounds)
+    elif what == "step": seconds = protocol_step(*kind.split(":"), options.size, options.rounds)
     elif what == "sweep": seconds = sweep_speed(options.size, options.samples, options.rounds)
     elif what == "SmoothMask": seconds = smooth_step(kind, options.size, options.rounds)
     else: seconds = mask_step(what, kind, options.size, options.samples, options.rounds)
@@ -197,6 +222,21 @@ def report(options:argparse.Namespace)->None:
         limit = s.get("folded", s["classifier"])/s["classifier"]
         print(f"{method:12} {a:8.2f} : {b:7.2f} : {limit:7.2f} : 1 {s['engine']:24.2f} {twin['peak_mb']:22.0f} / "
               f"{engine['peak_mb']:.0f}", flush=True)
+    print("\none step of a search by ShearletX, in units of the folded classifier's passes on as many images:")
+    for classifier in ("efficientnet_lite0", "resnet18"):
+        for protocol, told in dict(PAPER="16 images", FIRM="5 images", FAST="3 images").items():
+            s = measure(f"step:{protocol}:{classifier}", options)["seconds"]
+            ratio = s["step"]/s["folded"]
+            print(f"{classifier}, {protocol} ({told}): {ratio:.2f} ({1e3*s['step']:.0f} ms)", flush=True)
+    print("\nFAST's step beside a process that never rests, in units of alone; and alone, in units of alone with "
+          "threads as they are:")
+    usual = None
+    for name, environment in {"threads as they are": {}, "GOMP_SPINCOUNT=1000": dict(GOMP_SPINCOUNT="1000"),
+                              "OMP_WAIT_POLICY=passive": dict(OMP_WAIT_POLICY="passive"),
+                              "one thread": dict(OMP_NUM_THREADS="1")}.items():
+        alone, busy = beside_a_neighbour(options, environment)
+        usual = usual or alone
+        print(f"{name}: {busy/alone:.2f}; {alone/usual:.2f}", flush=True)
     for classifier in ("efficientnet_lite0", "resnet18"):
         s = measure(f"picture:{classifier}", options)["seconds"]
         print(f"\na whole picture at {options.size}×{options.size}, {classifier}, ShearletX with SWIFT, FAST, FIRM; "
