@@ -726,6 +726,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'shearletx_nb.frontier': { 'shearletx_nb.frontier.Lever': ('frontier.html#lever', 'shearletx_nb/frontier.py'),
                                        'shearletx_nb.frontier.Lever.explainer': ( 'frontier.html#lever.explainer',
                                                                                   'shearletx_nb/frontier.py'),
+                                       'shearletx_nb.frontier.Lever.its_own': ('frontier.html#lever.its_own', 'shearletx_nb/frontier.py'),
                                        'shearletx_nb.frontier.against_reference': ( 'frontier.html#against_reference',
                                                                                     'shearletx_nb/frontier.py'),
                                        'shearletx_nb.frontier.constant_start': ('frontier.html#constant_start', 'shearletx_nb/frontier.py'),

@@ -46,13 +46,17 @@ def slopes_start(o:Objective)->Tensor: # (1, values)
 # %% ../nbs/58_frontier.ipynb #f4900010
 @dataclass(frozen=True)
 class Lever:
-    "A search that differs from a protocol's in one thing."
+    "A search that differs from a protocol's in one thing; `its_own` says all of it, if the protocol should change."
     group:str
     protocol:str="FIRM"
     changes:dict=field(default_factory=dict) # of the protocol's fields
     options:dict=field(default_factory=dict) # of the explainer and its representation
     start:str=""                             # "ones", "prior" or "slopes", instead of what the protocol starts from
     seed:int=0                               # added to that of the study
+
+    def its_own(self)->dict: # plain data
+        "The protocol's fields with the changes, and the rest."
+        return asdict(self) | asdict(replace(protocol_named(self.protocol), **self.changes))
 
     def explainer(self, model:nn.Module|str,
                   prior:Sequence[float]=(),  # of each scale
@@ -74,10 +78,12 @@ def search_levers(share:float=1., # of the steps
     climbs = {name: dict(ascent=name, steps=16 if name == "integrated" else 32)
               for name in ("proximal", "mirror", "integrated", "Frank-Wolfe", "gates")}
     swifts = {"half the steps": dict(steps=12), "twice the steps": dict(steps=60), "rate 0.1": dict(lr=.1),
-              "rate 0.2": dict(lr=.2), "settles late": dict(settle=.3), "steps upwards whole": dict(growth=1.),
-              "penalty 3": dict(penalty=3.), "penalty 8": dict(penalty=8.),
-              "not extended": dict(fidelity="probability"), "not pruned": dict(prune=0.),
-              "proximal": dict(ascent="proximal"), "mirror": dict(ascent="mirror"),
+              "rate 0.3": dict(lr=.3), "settles early": dict(settle=.5), "steps upwards whole": dict(growth=1.),
+              "penalty 5": dict(penalty=5.), "penalty 15": dict(penalty=15.),
+              "not extended": dict(fidelity="probability"),
+              "not pruned": dict(prune=0.), "pruned at 0.2": dict(prune=.2),
+              "its second version": dict(lr=.15, penalty=5., prune=.2, settle=.6),
+              "mirror": dict(ascent="mirror"), "Frank-Wolfe": dict(ascent="Frank-Wolfe"),
               "passes in bfloat16": dict(precision="bfloat16")}
     levers = {
         "FIRM": Lever("protocols"), "FIRM, other seed": Lever("protocols", seed=1),

@@ -122,7 +122,8 @@ FAST = replace(SOUND, canvas="mean or zero", steps=160, samples=4, betas=(.9, .8
 FIRM = replace(FAST, necessity=1., transformations=1., mask_grid="neighbourhoods", penalty=3., prune=.2)
 
 # %% ../nbs/21_objective.ipynb #a78e9cd4
-SWIFT = replace(FIRM, start="learned", fidelity="extended", steps=28, settle=.6, lr=.15, betas=(.8, .8), penalty=5.)
+SWIFT = replace(FIRM, start="learned", fidelity="extended", steps=28, settle=.15, lr=.2, betas=(.8, .8),
+                penalty=10., prune=.05)
 
 # %% ../nbs/21_objective.ipynb #41c1e769
 def protocol_named(name:str|Protocol)->Protocol:

@@ -21,7 +21,8 @@ def inverse_of_columns(x_hat:Tensor,   # (..., W//2+1, H), the half spectrum tur
                       )->Tensor:       # (..., H, W)
     "`irfft2`, when columns lie together."
     columns = torch.fft.ifft(x_hat)
-    for row, column in zip(rows.view(-1, *rows.shape[-2:]), columns.view(-1, *x_hat.shape[-2:])): row.copy_(column.T)
+    for row, column in zip(rows.view(-1, *rows.shape[-2:]), columns.reshape(-1, *x_hat.shape[-2:])):
+        row.copy_(column.T)
     return torch.fft.irfft(rows, n=width)
 
 # %% ../nbs/13_shearlet.ipynb #ba2b1da4
@@ -36,10 +37,10 @@ def decompose_bands(x:Tensor,           # (..., H, W)
         yield from (torch.fft.irfft2(x_hat*psi_k, s=x.shape[-2:], dim=(-2, -1)) for psi_k in psi)
     else:
         columns = x_hat.mT.contiguous()
-        product = torch.empty_like(columns)                      # one for all bands
+        product, rows = torch.empty_like(columns), x_hat.new_empty(x_hat.shape)                # one for all bands
         for psi_k in psi:
             torch.mul(columns, psi_k.T.contiguous(), out=product)
-            yield inverse_of_columns(product, x_hat, x.shape[-1])
+            yield inverse_of_columns(product, rows, x.shape[-1])
 
 # %% ../nbs/13_shearlet.ipynb #f53a90ad
 def recompose_bands(bands:Iterable[Tensor], # K times (..., H, W)
